@@ -1,0 +1,165 @@
+"""A cluster is groups of equal nodes; a node has GPUs of one type and resources beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core import units
+from gpuyard.core.errors import InputError, nearest
+
+RESOURCES = ("cpus", "memory_gb", "storage_mbps", "network_gbps")
+"""What a node has beside its GPUs, in the order of every resource vector in gpuyard."""
+
+CPU, MEMORY, STORAGE, NETWORK = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """One kind of server."""
+
+    gpus: int = 8
+    cpus: float = 24.0
+    memory_gb: float = 500.0
+    storage_mbps: float = 500.0
+    network_gbps: float = 40.0
+    gpu_type: str = "V100"
+    gpu_memory_gb: float = 16.0
+
+    def __post_init__(self) -> None:
+        if self.gpus < 0 or self.gpus != int(self.gpus):
+            raise InputError("must be a whole number, 0 or more", field="gpus", value=self.gpus)
+        for name in (*RESOURCES, "gpu_memory_gb"):
+            value = getattr(self, name)
+            if not (0 <= value < float("inf")):
+                raise InputError("must be a finite number, 0 or more", field=name, value=value)
+
+    @property
+    def amounts(self) -> tuple[float, float, float, float]:
+        """The node's resources in the order of RESOURCES."""
+        return (self.cpus, self.memory_gb, self.storage_mbps, self.network_gbps)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """A number of equal nodes."""
+
+    count: int
+    kind: NodeKind = field(default_factory=NodeKind)
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or self.count != int(self.count):
+            raise InputError("must be a whole number, 1 or more", field="nodes", value=self.count)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Groups of nodes. Node and GPU numbers run through the groups in order, from 0."""
+
+    groups: tuple[NodeGroup, ...]
+
+    def __post_init__(self) -> None:
+        if self.total_gpus == 0:
+            raise InputError("a cluster needs at least one GPU", field="cluster")
+
+    @classmethod
+    def uniform(cls, nodes: int, kind: NodeKind | None = None) -> Cluster:
+        """Build a cluster of equal nodes."""
+        return cls((NodeGroup(nodes, kind or NodeKind()),))
+
+    @classmethod
+    def parse(cls, text: str) -> Cluster:
+        """Read the short form: '16x8:cpus=24,memory=500GB', several groups joined by '+'."""
+        return cls(tuple(_parse_group(part) for part in text.split("+")))
+
+    @cached_property
+    def kinds(self) -> tuple[NodeKind, ...]:
+        """The distinct kinds of node, in order of first appearance."""
+        return tuple(dict.fromkeys(group.kind for group in self.groups))
+
+    @cached_property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The distinct GPU types, in order of first appearance."""
+        return tuple(dict.fromkeys(kind.gpu_type for kind in self.kinds if kind.gpus))
+
+    @cached_property
+    def node_kind(self) -> NDArray[np.int64]:
+        """For each node, the index of its kind in `kinds`."""
+        index = {kind: i for i, kind in enumerate(self.kinds)}
+        return np.repeat(
+            np.array([index[group.kind] for group in self.groups], dtype=np.int64),
+            [group.count for group in self.groups],
+        )
+
+    @cached_property
+    def node_gpus(self) -> NDArray[np.int64]:
+        """For each node, its number of GPUs."""
+        return np.array([kind.gpus for kind in self.kinds], dtype=np.int64)[self.node_kind]
+
+    @cached_property
+    def capacity(self) -> NDArray[np.float64]:
+        """Nodes by RESOURCES."""
+        return np.array([kind.amounts for kind in self.kinds], dtype=np.float64)[self.node_kind]
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes."""
+        return sum(group.count for group in self.groups)
+
+    @property
+    def total_gpus(self) -> int:
+        """How many GPUs."""
+        return sum(group.count * group.kind.gpus for group in self.groups)
+
+    def __str__(self) -> str:
+        return "+".join(_format_group(group) for group in self.groups)
+
+
+_FIELDS = {
+    "cpus": ("cpus", units.PLAIN),
+    "memory": ("memory_gb", units.GIGABYTES),
+    "storage": ("storage_mbps", units.MEGABYTES_PER_SECOND),
+    "network": ("network_gbps", units.GIGABITS_PER_SECOND),
+    "gpu_memory": ("gpu_memory_gb", units.GIGABYTES),
+}
+
+
+def _parse_group(text: str) -> NodeGroup:
+    shape, _, options = text.strip().partition(":")
+    nodes, _, gpus = shape.partition("x")
+    if not (nodes.strip().isdigit() and gpus.strip().isdigit()):
+        raise InputError(
+            "is not NODESxGPUS[:OPTION=VALUE,…]",
+            field="cluster",
+            value=text,
+            hint="Example: 16x8:cpus=24,memory=500GB; or name a cluster file",
+        )
+    values: dict[str, float] = {}
+    gpu_type = NodeKind.__dataclass_fields__["gpu_type"].default
+    for option in filter(None, (part.strip() for part in options.split(","))):
+        name, _, value = option.partition("=")
+        if name == "type":
+            gpu_type = value
+        elif name in _FIELDS:
+            target, table = _FIELDS[name]
+            values[target] = units.amount(value, table, name)
+        else:
+            raise InputError(
+                "is not an option of a node", field="cluster", value=name, hint=nearest(name, [*_FIELDS, "type"])
+            )
+    return NodeGroup(int(nodes), NodeKind(gpus=int(gpus), gpu_type=str(gpu_type), **values))
+
+
+def _format_group(group: NodeGroup) -> str:
+    defaults = {f.name: f.default for f in fields(NodeKind)}
+    parts = [
+        f"{name}={getattr(group.kind, target):g}"
+        for name, (target, _) in _FIELDS.items()
+        if name in {"cpus", "memory"} or getattr(group.kind, target) != defaults[target]
+    ]
+    if group.kind.gpu_type != defaults["gpu_type"]:
+        parts.append(f"type={group.kind.gpu_type}")
+    return f"{group.count}x{group.kind.gpus}:{','.join(parts)}"

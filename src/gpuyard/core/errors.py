@@ -1,0 +1,63 @@
+"""Every error that gpuyard raises on purpose.
+
+GpuyardError
+ ├─ InputError         something the user gave is wrong: a file, a value, a name
+ ├─ LedgerError        a plan asks for more than is free; a policy is at fault
+ ├─ StallError         a simulation can no longer make progress
+ └─ MissingExtraError  a feature needs a package that is not installed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class GpuyardError(Exception):
+    """Root of all errors raised on purpose; the command line prints it without a traceback."""
+
+
+class InputError(GpuyardError):
+    """A value from outside breaks a rule; says where, what, which rule, and what to do next."""
+
+    def __init__(
+        self,
+        rule: str,
+        *,
+        file: object = None,
+        row: int | None = None,
+        field: str | None = None,
+        value: object = None,
+        hint: str | None = None,
+    ) -> None:
+        self.rule, self.file, self.row, self.field, self.value, self.hint = rule, file, row, field, value, hint
+        where = [str(file)] if file is not None else []
+        where += [f"row {row}"] if row is not None else []
+        where += [f"field {field}"] if field is not None else []
+        text = ", ".join(where) + ": " if where else ""
+        text += f"{value!r} " if value is not None else ""
+        super().__init__(text + rule + (f". {hint}" if hint else ""))
+
+
+class LedgerError(GpuyardError):
+    """A plan takes what is not free, or returns what is not held."""
+
+
+class StallError(GpuyardError):
+    """Jobs remain, and nothing that can still happen will ever run them."""
+
+
+class MissingExtraError(GpuyardError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the '{extra}' extra: pip install 'gpuyard[{extra}]'")
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Say which known names are closest to a mistyped one, for use as a hint."""
+    names = sorted(known)
+    close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    if close:
+        return "Did you mean " + " or ".join(repr(match) for match in close) + "?"
+    return "Known: " + ", ".join(names)

@@ -1,0 +1,201 @@
+"""What arrives: jobs, one by one or, as simulators want them, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core.errors import InputError
+
+DEFAULT_TENANT = "default"
+ANY_TYPE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One training job as a user would describe it.
+
+    Its work is given as `iterations` of the model or as `duration_s`, the run time at the proportional share.
+    A fraction of a GPU (0 < gpus < 1) is a slice of one GPU. Resources left out follow from the model's profile.
+    """
+
+    job_id: int | str
+    arrival_s: float
+    gpus: float
+    model: str
+    iterations: float = float("nan")
+    duration_s: float = float("nan")
+    cpus: float = float("nan")
+    memory_gb: float = float("nan")
+    storage_mbps: float = float("nan")
+    tenant: str = DEFAULT_TENANT
+    priority: int = 0
+    gpu_types: str = ANY_TYPE
+    """Types this job can use, joined by '|'; empty means any."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs in order of arrival, as columns of equal length.
+
+    Text columns are coded: `model[i]` is an index into `models`, and so on, so that a million jobs stay small.
+    """
+
+    job_id: NDArray[Any]
+    arrival_s: NDArray[np.float64]
+    gpus: NDArray[np.float64]
+    model: NDArray[np.int32]
+    models: tuple[str, ...]
+    iterations: NDArray[np.float64]
+    duration_s: NDArray[np.float64]
+    cpus: NDArray[np.float64]
+    memory_gb: NDArray[np.float64]
+    storage_mbps: NDArray[np.float64]
+    tenant: NDArray[np.int32]
+    tenants: tuple[str, ...]
+    priority: NDArray[np.int32]
+    gpu_type: NDArray[np.int32]
+    gpu_types: tuple[str, ...]
+    source: str = "memory"
+    notes: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def from_jobs(cls, jobs: Iterable[Job], *, source: str = "memory", notes: Sequence[str] = ()) -> Workload:
+        """Build a workload from single jobs; row numbers in errors count from 1."""
+        rows = list(jobs)
+        columns: dict[str, Sequence[Any]] = {
+            name: [getattr(job, name) for job in rows] for name in Job.__dataclass_fields__
+        }
+        return cls.from_columns(columns, source=source, notes=notes)
+
+    @classmethod
+    def from_columns(
+        cls,
+        columns: dict[str, Any],
+        *,
+        source: str = "memory",
+        notes: Sequence[str] = (),
+        rows: NDArray[np.int64] | None = None,
+    ) -> Workload:
+        """Build from columns named as the fields of Job; what is left out gets its default.
+
+        `rows` gives each job's row in the source file, for error messages; 1, 2, … otherwise.
+        """
+        ids = _identifiers(columns["job_id"])
+        count = len(ids)
+
+        def numbers(name: str, default: float = float("nan")) -> NDArray[np.float64]:
+            return np.asarray(columns.get(name, np.full(count, default)), dtype=np.float64)
+
+        def coded(name: str, default: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+            texts = np.asarray(columns.get(name, np.full(count, default)), dtype=np.str_)
+            names, codes = np.unique(texts, return_inverse=True)
+            return codes.astype(np.int32), tuple(str(name) for name in names)
+
+        model, models = coded("model", "")
+        tenant, tenants = coded("tenant", DEFAULT_TENANT)
+        gpu_type, gpu_types = coded("gpu_types", ANY_TYPE)
+        workload = cls(
+            job_id=ids,
+            arrival_s=numbers("arrival_s"),
+            gpus=numbers("gpus"),
+            model=model,
+            models=models,
+            iterations=numbers("iterations"),
+            duration_s=numbers("duration_s"),
+            cpus=numbers("cpus"),
+            memory_gb=numbers("memory_gb"),
+            storage_mbps=numbers("storage_mbps"),
+            tenant=tenant,
+            tenants=tenants,
+            priority=np.asarray(columns.get("priority", np.zeros(count)), dtype=np.int32),
+            gpu_type=gpu_type,
+            gpu_types=gpu_types,
+            source=source,
+            notes=tuple(notes),
+        )
+        _check(workload, np.arange(1, count + 1) if rows is None else rows)
+        return workload.take(np.argsort(workload.arrival_s, kind="stable"))
+
+    def __len__(self) -> int:
+        return len(self.job_id)
+
+    def take(self, index: NDArray[Any]) -> Workload:
+        """Return the jobs at these positions, in this order."""
+        names = ("job_id", "arrival_s", "gpus", "model", "iterations", "duration_s", "cpus", "memory_gb")
+        names += ("storage_mbps", "tenant", "priority", "gpu_type")
+        return replace(self, **{name: getattr(self, name)[index] for name in names})
+
+    def job(self, index: int) -> Job:
+        """Return one job as a value."""
+        identifier = self.job_id[index]
+        return Job(
+            job_id=identifier.item() if hasattr(identifier, "item") else identifier,
+            arrival_s=float(self.arrival_s[index]),
+            gpus=float(self.gpus[index]),
+            model=self.models[self.model[index]],
+            iterations=float(self.iterations[index]),
+            duration_s=float(self.duration_s[index]),
+            cpus=float(self.cpus[index]),
+            memory_gb=float(self.memory_gb[index]),
+            storage_mbps=float(self.storage_mbps[index]),
+            tenant=self.tenants[self.tenant[index]],
+            priority=int(self.priority[index]),
+            gpu_types=self.gpu_types[self.gpu_type[index]],
+        )
+
+    @property
+    def jobs_per_hour(self) -> float:
+        """Mean arrival rate over the span of arrivals; infinite when all arrive at once."""
+        span = float(self.arrival_s[-1] - self.arrival_s[0]) if len(self) > 1 else 0.0
+        return (len(self) - 1) * 3600.0 / span if span > 0 else float("inf")
+
+
+def _identifiers(values: Any) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    texts = array.astype(np.str_)
+    if len(texts) and np.all(np.char.isdigit(texts)):
+        numbers = texts.astype(np.int64)
+        if np.array_equal(numbers.astype(np.str_), texts):
+            return numbers
+    return texts
+
+
+def _check(jobs: Workload, rows: NDArray[np.int64]) -> None:
+    def refuse(bad: NDArray[np.bool_], field: str, values: NDArray[Any], rule: str, hint: str | None = None) -> None:
+        if bad.any():
+            first = int(np.argmax(bad))
+            raise InputError(
+                rule, file=jobs.source, row=int(rows[first]), field=field, value=values[first].item(), hint=hint
+            )
+
+    whole = jobs.gpus == np.floor(jobs.gpus)
+    refuse(~np.isfinite(jobs.arrival_s), "arrival_s", jobs.arrival_s, "must be a finite number of seconds")
+    refuse(jobs.arrival_s < 0, "arrival_s", jobs.arrival_s, "must not be negative")
+    refuse(
+        ~((jobs.gpus > 0) & np.isfinite(jobs.gpus) & (whole | (jobs.gpus < 1))),
+        "gpus",
+        jobs.gpus,
+        "must be a whole number of GPUs, or a fraction below 1 of one GPU",
+    )
+    refuse(jobs.duration_s < 0, "duration_s", jobs.duration_s, "must not be negative")
+    refuse(jobs.iterations < 0, "iterations", jobs.iterations, "must not be negative")
+    neither = ~np.isfinite(jobs.duration_s) & ~np.isfinite(jobs.iterations)
+    refuse(neither, "iterations", jobs.iterations, "a job needs iterations or duration_s")
+    for name in ("cpus", "memory_gb", "storage_mbps"):
+        values: NDArray[np.float64] = getattr(jobs, name)
+        refuse(values < 0, name, values, "must not be negative")
+    _, first, counts = np.unique(jobs.job_id, return_index=True, return_counts=True)
+    if counts.max(initial=1) > 1:
+        twice = jobs.job_id[first[int(np.argmax(counts))]]
+        again = int(np.flatnonzero(jobs.job_id == twice)[1])
+        raise InputError(
+            "stands twice", file=jobs.source, row=int(rows[again]), field="job_id", value=twice.item(),
+            hint="Give each job an id of its own",
+        )  # fmt: skip
