@@ -1,0 +1,69 @@
+# Every target sets up its own virtual environment in .venv from Python 3.11+, pip and nothing else.
+# A stamp file remembers it, so that a second run starts at once.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime-installed
+TOOLS := $(VENV)/.tools-installed
+INPUTS := pyproject.toml constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+PARTS := lint types unit
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types layers unit bench bench-paper format clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME)  ## see what tune buys over proportional, within a minute
+	@$(BIN)/gpuyard demo
+
+test: $(TOOLS)  ## run every check: lint, types, layers, tests
+	@failed=""; \
+	for part in $(PARTS); do \
+		echo "== $$part"; \
+		$(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "make test: FAILED in:$$failed" >&2; exit 1; fi; \
+	echo "make test: all passed: $(PARTS)"
+
+lint: $(TOOLS)  ## part of test: ruff's rules and formatting
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --check --quiet . || \
+		{ echo "lint: failed; 'make format' mends most of it" >&2; exit 1; }
+
+types: $(TOOLS)  ## part of test: mypy, strict
+	@$(BIN)/mypy
+
+layers: $(TOOLS)  ## imports point downwards only (the tests include it)
+	@$(BIN)/pytest tests/test_layers.py
+
+unit: $(TOOLS)  ## part of test: pytest on all cores
+	@$(BIN)/pytest -n auto --dist worksteal
+
+bench: $(RUNTIME)  ## speed and scale, as ratios against baselines in the same run
+	@$(BIN)/python -m benchmarks
+
+bench-paper: $(RUNTIME)  ## the paper's figures again; writes docs/fidelity.md
+	@$(BIN)/python -m benchmarks.paper
+
+format: $(TOOLS)  ## let ruff mend what it can
+	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
+
+clean:  ## remove the virtual environment and all caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "gpuyard needs Python 3.11 or newer; name one: make PYTHON=python3.11" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once)…" >&2
+	@$(PYTHON) -m venv $(VENV)
+
+$(RUNTIME): $(INPUTS) | $(BIN)/python
+	@$(PIP_INSTALL) -e .
+	@touch $@
+
+$(TOOLS): $(INPUTS) | $(BIN)/python
+	@$(PIP_INSTALL) -e '.[ray,test]'
+	@touch $@ $(RUNTIME)
