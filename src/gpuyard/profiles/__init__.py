@@ -1,0 +1,20 @@
+"""What a model makes of its allocation: throughput profiles, the ladders policies climb, and the bundled zoo."""
+
+from gpuyard.profiles.collection import GENERIC, Zoo, load_zoo
+from gpuyard.profiles.ladder import demand_ladder, ladder
+from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile, rebased
+from gpuyard.profiles.published import PublishedDemand, PublishedScalars, published_demand
+
+__all__ = [
+    "GENERIC",
+    "REFERENCE_SHARE",
+    "ModelProfile",
+    "PublishedDemand",
+    "PublishedScalars",
+    "Zoo",
+    "demand_ladder",
+    "ladder",
+    "load_zoo",
+    "published_demand",
+    "rebased",
+]
