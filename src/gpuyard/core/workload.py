@@ -92,9 +92,12 @@ class Workload:
             return np.asarray(columns.get(name, np.full(count, default)), dtype=np.float64)
 
         def coded(name: str, default: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-            texts = np.asarray(columns.get(name, np.full(count, default)), dtype=np.str_)
-            names, codes = np.unique(texts, return_inverse=True)
-            return codes.astype(np.int32), tuple(str(name) for name in names)
+            if name not in columns:
+                return np.zeros(count, dtype=np.int32), (default,)
+            texts = [str(text) for text in columns[name]]
+            names = tuple(sorted(set(texts)))
+            index = {text: code for code, text in enumerate(names)}
+            return np.fromiter((index[text] for text in texts), dtype=np.int32, count=count), names
 
         model, models = coded("model", "")
         tenant, tenants = coded("tenant", DEFAULT_TENANT)
