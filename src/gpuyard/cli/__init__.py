@@ -1,1 +1,108 @@
-"""The command line: thin commands that parse, call the library and print."""
+"""The command line: thin commands that parse, call the library and print.
+
+Commands are imported when they are called, and heavy libraries inside their bodies, so that `--help` is instant.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gpuyard._version import __version__
+from gpuyard.cli.output import say
+from gpuyard.core.errors import GpuyardError, InputError, nearest
+
+COMMANDS = {
+    "simulate": "Run one or many policies and loads on a simulated cluster.",
+    "sweep": "Run every combination of a YAML file of axes; go on where it was interrupted.",
+    "compare": "Put the figures of runs side by side.",
+    "report": "Write one HTML file and PNGs about runs.",
+    "why": "Say why a job of a run waited, and how long for which reason.",
+    "trace": "Look at, convert and generate workloads.",
+    "demo": "See what tune buys over proportional, within a minute.",
+}
+
+INTERRUPTED = 130
+
+
+class _LazyGroup(TyperGroup):
+    """Knows its commands by name and help alone; imports the one that is called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            ctx.fail(f"No such command {cmd_name!r}. {nearest(cmd_name, COMMANDS)}")
+        return load_command(cmd_name)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stop:
+            say(f"interrupted: {stop if stop.args else 'nothing was left half-written'}")
+            raise typer.Exit(INTERRUPTED) from None
+
+
+app = typer.Typer(cls=_LazyGroup, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+
+
+def load_command(name: str) -> Any:
+    """Import one command: the sub-app `app` of its module, or the function with the command's name."""
+    module = import_module(f"gpuyard.cli.{name}")
+    sub = getattr(module, "app", None)
+    if sub is None:
+        sub = typer.Typer(rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)
+        sub.command(name, help=getattr(module, name).__doc__)(getattr(module, name))
+    return typer.main.get_command(sub)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"gpuyard {__version__}")
+        raise typer.Exit
+
+
+@app.callback(no_args_is_help=True)
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Decide who runs on which GPU, with how much of it and when; and find out what that is worth."""
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line and exit; what the user can mend is one line on stderr, without a traceback."""
+    try:
+        try:
+            app(args, prog_name="gpuyard")
+        finally:
+            sys.stdout.flush()  # here a full disk or a closed pipe can still be told apart
+    except BrokenPipeError:
+        # Whoever read the output has gone: not worth a word, not even when Python closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except (GpuyardError, OSError, MemoryError) as error:
+        if os.environ.get("GPUYARD_DEBUG") == "1":
+            raise
+        say("error: " + " ".join(_explain(error).split()))
+        sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+def _explain(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}"
+    if isinstance(error, MemoryError):
+        return "out of memory. Fewer --processes or --no-timeline need less"
+    return str(error)
