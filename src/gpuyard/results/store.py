@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import secrets
-import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ import polars as pl
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.results import encoding
+from gpuyard.results.atomic import write_folder
 from gpuyard.results.folders import RUN_FILES, is_run, strangers
 from gpuyard.results.schema import JOBS_SCHEMA, TIMELINE_SCHEMA, conform
 
@@ -43,8 +41,15 @@ class Run:
         timing = {"cpu_seconds": self.summary.get("cpu_seconds")} | dict(self.info.get("timing", {}))
         info = self.info | {"timing": timing}
         summary = {key: value for key, value in self.summary.items() if key not in _VOLATILE}
+        # Encoded before the first file exists: this is the long part, and an interrupt here leaves no trace.
+        contents = {
+            "run.json": encoding.json_bytes(info),
+            "jobs.parquet": encoding.parquet_bytes(jobs),
+            "timeline.parquet": encoding.parquet_bytes(timeline),
+            "summary.json": encoding.json_bytes(summary),
+        }
         try:
-            _write(target, info, jobs, timeline, summary)
+            write_folder(target, contents)
         except OSError as error:
             raise InputError(
                 f"the run could not be written: {error.strerror or error}",
@@ -107,51 +112,3 @@ def _read_table(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError("is damaged: it is not readable as Parquet", file=path, hint="Make the run again") from error
     return conform(frame, schema, path)
-
-
-def _write(
-    target: Path, info: dict[str, Any], jobs: pl.DataFrame, timeline: pl.DataFrame, summary: dict[str, Any]
-) -> None:
-    """Write into a hidden sibling and rename it: the folder appears whole, or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    token = secrets.token_hex(4)
-    fresh = target.with_name(f".{target.name}-{token}.partial")
-    try:
-        fresh.mkdir()
-        _put(fresh / "run.json", encoding.json_bytes(info))
-        _put(fresh / "jobs.parquet", encoding.parquet_bytes(jobs))
-        _put(fresh / "timeline.parquet", encoding.parquet_bytes(timeline))
-        _put(fresh / "summary.json", encoding.json_bytes(summary))
-        _sync_folder(fresh)
-        _swap(fresh, target, target.with_name(f".{target.name}-{token}.old.partial"))
-        _sync_folder(target.parent)
-    except BaseException:  # an interrupt too must leave nothing behind
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
-
-
-def _swap(fresh: Path, target: Path, aside: Path) -> None:
-    """Put the fresh folder in the target's place; the old run survives any failure before that."""
-    try:
-        if target.exists():
-            target.rename(aside)
-        fresh.rename(target)
-    finally:
-        if aside.exists() and not target.exists():
-            aside.rename(target)
-        shutil.rmtree(aside, ignore_errors=True)
-
-
-def _put(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -1,0 +1,73 @@
+"""Builds small real runs; a test names only what matters to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.results import WAIT_COLUMNS, Run, summarise
+
+CLUSTER = "1x2:cpus=8,memory=100"
+HOUR = 3600.0
+
+
+def job(job_id: int | str, **values: Any) -> dict[str, Any]:
+    """A row of jobs.parquet: one GPU, arrived at 0, finished after an hour, unless told otherwise."""
+    waits = dict.fromkeys(WAIT_COLUMNS, 0.0)
+    row = {"job_id": job_id, "model": "resnet50", "gpus": 1.0, "arrival_s": 0.0, "finish_s": HOUR, "start_s": 0.0}
+    row |= {"iterations": 100.0, "tenant": "default", "priority": 0, "measured": True, "held_s": HOUR}
+    row |= {"cpus_wanted": 3.0, "memory_wanted_gb": 50.0, "preemptions": 0, "moves": 0, "restarts": 0}
+    return row | waits | values
+
+
+def span(job_id: int | str, start_h: float, end_h: float, gpu_ids: list[int], **values: Any) -> dict[str, Any]:
+    """A row of timeline.parquet, its times in hours: finished at speed 1.0 unless told otherwise."""
+    row: dict[str, Any] = {"job_id": job_id, "start_s": start_h * HOUR, "end_s": end_h * HOUR, "gpu_ids": gpu_ids}
+    row |= {"cpus": 3.0, "memory_gb": 50.0, "storage_mbps": 0.0, "speed": 1.0, "ended": "finished"}
+    return row | values
+
+
+def build(
+    jobs: list[dict[str, Any]],
+    spans: list[dict[str, Any]],
+    *,
+    policy: str = "fifo+tune",
+    load: float | None = 9.0,
+    cluster: str = CLUSTER,
+    **info: Any,
+) -> Run:
+    """A run in memory with the summary that its tables give."""
+    jobs_frame = pl.DataFrame(jobs, infer_schema_length=None)
+    timeline = pl.DataFrame(spans, infer_schema_length=None)
+    summary = summarise(jobs_frame, timeline, Cluster.parse(cluster), policy=policy, load=load, cpu_seconds=0.5)
+    about = {"policy": policy, "load": load, "cluster": cluster, "seed": 42, "version": "0.1.0"}
+    about |= {"workload": "three jobs"}
+    return Run(about | info, jobs_frame, timeline, summary)
+
+
+def three_jobs(**info: Any) -> Run:
+    """Two GPUs, three jobs.
+
+    Job 1 holds GPU 0 during hour 0. Job 2 wants both GPUs: it waits an hour for the second one, runs hour 1,
+    is preempted by job 3 for hour 2 and runs hour 3 at half speed. Job 3 arrives at 0.5 h and waits until 2 h.
+    """
+    jobs = [
+        job(1, cpus_wanted=2.0),
+        job(
+            2, gpus=2.0, finish_s=4 * HOUR, start_s=HOUR, held_s=2 * HOUR, preemptions=1,
+            wait_fragments_s=HOUR, wait_gpus_s=HOUR, cpus_wanted=6.0,
+        ),
+        job(
+            3, gpus=2.0, arrival_s=HOUR / 2, finish_s=3 * HOUR, start_s=2 * HOUR,
+            wait_round_s=360.0, wait_gpus_s=1.4 * HOUR,
+        ),
+    ]  # fmt: skip
+    spans = [
+        span(1, 0, 1, [0]),
+        span(2, 1, 2, [0, 1], cpus=6.0, ended="preempted"),
+        span(3, 2, 3, [0, 1]),
+        span(2, 3, 4, [0, 1], cpus=2.0, speed=0.5),
+    ]
+    return build(jobs, spans, **info)
