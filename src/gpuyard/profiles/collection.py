@@ -10,11 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.profiles.files import parse
 from gpuyard.profiles.model import ModelProfile
 from gpuyard.profiles.published import PublishedScalars
 
 GENERIC = "generic"
 """The model of jobs that nobody measured."""
+
+BUNDLED = "synergy.yaml"
 
 FIRST_RATIO = 3
 """The CPU:GPU ratio whose published table stands in for ratios without one."""
@@ -64,17 +67,13 @@ class Zoo:
 
 def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
     """Return the bundled profiles together with those in the user's own profile files."""
-    # The schema brings in pydantic, which those who only handle profiles need not wait for.
-    from gpuyard.profiles.files import parse
-
     profiles = {GENERIC: _generic()}
     defaults: list[str] = []
     tables: dict[str, Mapping[int, PublishedScalars]] = {}
-    bundled = files("gpuyard.profiles").joinpath("zoo", "synergy.yaml")
-    texts = [("synergy.yaml", bundled.read_text(encoding="utf-8"))]
-    texts += [(str(path), _read(path)) for path in extra]
-    for file, text in texts:
-        content = parse(text, file)
+    bundled = files("gpuyard.profiles").joinpath("zoo", BUNDLED).read_text(encoding="utf-8")
+    contents = [(BUNDLED, parse(bundled, BUNDLED, bundled=True))]
+    contents += [(str(path), parse(_read(path), str(path))) for path in extra]
+    for file, content in contents:
         for name, profile in content.profiles.items():
             if name in profiles:
                 raise InputError(

@@ -1,134 +1,82 @@
-"""The profile file: YAML in, checked profiles out."""
+"""The profile file: YAML in, profiles out."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile
 from gpuyard.profiles.published import PublishedScalars
-
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Axis = Annotated[list[_Positive], Field(min_length=1)]
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class _Grid(_Strict):
-    cpus: _Axis
-    memory_gb: _Axis
-
-
-class _Model(_Strict):
-    title: str = ""
-    task: Annotated[str, Field(min_length=1)]
-    batch: Annotated[int, Field(gt=0)] = 1
-    iteration_s: _Positive
-    grid: _Grid | None = None
-    throughput: list[list[_NotNegative]]
-    storage_mbps: _NotNegative = 0.0
-    spread_penalty: Annotated[float, Field(gt=0, le=1)] = 1.0
-    gpu_speed: dict[str, _Positive] = {}
-    source: str = ""
-    published: dict[int, tuple[_Positive, _Positive, _Positive, _Positive]] = {}
-
-
-class _File(_Strict):
-    source: str = ""
-    grid: _Grid | None = None
-    default: list[str] = []
-    models: Annotated[dict[str, _Model], Field(min_length=1)]
 
 
 class Content(NamedTuple):
     """What one profile file holds."""
 
     profiles: dict[str, ModelProfile]
-    defaults: list[str]
+    defaults: tuple[str, ...]
     tables: dict[str, dict[int, PublishedScalars]]
 
 
-def parse(text: str, file: str) -> Content:
-    """Read a profile file's text; raises InputError naming the file, the field, the value and the rule."""
-    try:
-        checked = _File.model_validate(_load(text, file))
-    except ValidationError as error:
-        raise _as_input_error(error, file) from None
-    profiles = {name: _profile(name, model, checked, file) for name, model in checked.models.items()}
-    for name in checked.default:
-        if name not in profiles:
-            raise InputError("is not one of this file's models", file=file, field="default", value=name)
-    tables = {name: _table(name, model, file) for name, model in checked.models.items() if model.published}
-    return Content(profiles, checked.default, tables)
+def parse(text: str, file: str, *, bundled: bool = False) -> Content:
+    """Read a profile file's text; raises InputError naming the file, the field, the value and the rule.
 
+    The bundled file is not held against the schema at every start: a test does that.
+    """
+    content = _load(text, file)
+    if not bundled:
+        from gpuyard.profiles.schema import checked
 
-def _table(name: str, model: _Model, file: str) -> dict[int, PublishedScalars]:
-    if 3 not in model.published:
-        raise InputError(
-            "must include ratio 3, which stands in for ratios that are not listed",
-            file=file,
-            field=f"models.{name}.published",
-            value=sorted(model.published),
-        )
-    return {ratio: PublishedScalars(*row) for ratio, row in model.published.items()}
-
-
-def _profile(name: str, model: _Model, content: _File, file: str) -> ModelProfile:
-    grid = model.grid or content.grid
-    field = f"models.{name}"
-    if grid is None:
-        raise InputError("is missing, for this model and for the file", file=file, field=f"{field}.grid")
-    for axis, points in (("cpus", grid.cpus), ("memory_gb", grid.memory_gb)):
-        if any(a >= b for a, b in pairwise(points)):
-            raise InputError("must increase from point to point", file=file, field=f"{field}.grid.{axis}", value=points)
-    return _checked(
-        ModelProfile(
-            name=name,
-            title=model.title or name,
-            task=model.task,
-            batch=model.batch,
-            iteration_s=model.iteration_s,
-            cpu_grid=np.array(grid.cpus),
-            memory_grid=np.array(grid.memory_gb),
-            throughput=_matrix(model, grid, field, file),
-            storage_mbps=model.storage_mbps,
-            spread_penalty=model.spread_penalty,
-            gpu_speed=model.gpu_speed,
-            source=model.source or content.source or file,
-        ),
-        file,
+        content = checked(content, file)
+    models: dict[str, Any] = content["models"]
+    return Content(
+        profiles={name: _profile(name, model, content, file) for name, model in models.items()},
+        defaults=tuple(content["default"]),
+        tables={name: _table(model["published"]) for name, model in models.items() if model["published"]},
     )
 
 
-def _matrix(model: _Model, grid: _Grid, field: str, file: str) -> np.ndarray[Any, np.dtype[np.float64]]:
-    rows, columns = len(grid.cpus), len(grid.memory_gb)
-    if len(model.throughput) != rows:
-        raise InputError(
-            f"rows, but the grid has {rows} CPU points",
-            file=file,
-            field=f"{field}.throughput",
-            value=len(model.throughput),
-        )
-    for index, row in enumerate(model.throughput):
-        if len(row) != columns:
-            raise InputError(
-                f"columns, but the grid has {columns} memory points",
-                file=file,
-                field=f"{field}.throughput.{index}",
-                value=len(row),
-            )
-    return np.array(model.throughput, dtype=np.float64)
+def _table(rows: dict[int, list[float]]) -> dict[int, PublishedScalars]:
+    return {ratio: PublishedScalars(*(float(value) for value in row)) for ratio, row in rows.items()}
 
 
-def _checked(profile: ModelProfile, file: str) -> ModelProfile:
+def _profile(name: str, model: dict[str, Any], content: dict[str, Any], file: str) -> ModelProfile:
+    grid = model.get("grid") or content["grid"]
+    if grid is None:
+        raise InputError("is missing, for this model and for the file", file=file, field=f"models.{name}.grid")
+    cpus, memory = np.array(grid["cpus"], dtype=np.float64), np.array(grid["memory_gb"], dtype=np.float64)
+    profile = ModelProfile(
+        name=name,
+        title=model["title"] or name,
+        task=model["task"],
+        batch=model["batch"],
+        iteration_s=float(model["iteration_s"]),
+        cpu_grid=cpus,
+        memory_grid=memory,
+        throughput=_matrix(model["throughput"], (len(cpus), len(memory)), f"models.{name}.throughput", file),
+        storage_mbps=float(model["storage_mbps"]),
+        spread_penalty=float(model["spread_penalty"]),
+        gpu_speed=model.get("gpu_speed", {}),
+        source=model.get("source") or content["source"] or file,
+    )
+    _check_reference(profile, file)
+    return profile
+
+
+def _matrix(rows: list[list[float]], shape: tuple[int, int], field: str, file: str) -> NDArray[np.float64]:
+    if len(rows) != shape[0]:
+        raise InputError(f"rows, but the grid has {shape[0]} CPU points", file=file, field=field, value=len(rows))
+    for index, row in enumerate(rows):
+        if len(row) != shape[1]:
+            rule = f"columns, but the grid has {shape[1]} memory points"
+            raise InputError(rule, file=file, field=f"{field}.{index}", value=len(row))
+    return np.array(rows, dtype=np.float64)
+
+
+def _check_reference(profile: ModelProfile, file: str) -> None:
     """Insist on the one normalisation that makes profiles comparable."""
     cpus, memory, _ = REFERENCE_SHARE
     speed = profile.fed_speed(cpus, memory)
@@ -140,36 +88,29 @@ def _checked(profile: ModelProfile, file: str) -> ModelProfile:
             value=round(speed, 6),
             hint="Divide the whole matrix by it, and give iteration_s at that share",
         )
-    return profile
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # ten times as fast where it is there
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times as fast
+
+
+class _Loader(_SafeLoader):  # type: ignore[misc]
     """Safe YAML in which a key that stands twice is an error, not an overwrite."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Build a mapping after a look at its keys."""
         seen: set[str] = set()
         for key, _ in node.value:
             if key.value in seen:
                 raise InputError("stands twice", row=key.start_mark.line + 1, value=key.value)
             seen.add(key.value)
-        return super().construct_mapping(node, deep)  # type: ignore[no-any-return]
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        return mapping
 
 
 def _load(text: str, file: str) -> Any:
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506  a subclass of the safe loader
     except InputError as error:
-        raise InputError(error.rule, file=file, row=error.row, field="models", value=error.value) from None
+        raise InputError(error.rule, file=file, row=error.row, value=error.value) from None
     except yaml.YAMLError as error:
         raise InputError(f"is not YAML: {error}", file=file) from error
-
-
-def _as_input_error(error: ValidationError, file: str) -> InputError:
-    """Turn the first complaint of the schema into one of ours."""
-    first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or None
-    rule = "is not a known key" if first["type"] == "extra_forbidden" else first["msg"]
-    value = first["input"] if isinstance(first["input"], str | int | float) else None
-    if first["type"] == "extra_forbidden":
-        value = first["loc"][-1]
-    return InputError(rule[0].lower() + rule[1:], file=file, field=field, value=value)

@@ -17,7 +17,7 @@ Row = tuple[float, float, float, float]
 
 
 def ladder(profile: ModelProfile, share: Share, gpu_type: str = "") -> NDArray[np.float64]:
-    """Return rows (cpus, memory_gb, storage_mbps, speed) per GPU, each faster than the one before.
+    """Return rows (cpus, memory_gb, storage_mbps, speed) per GPU, each faster than the one before and no cheaper.
 
     Row 0 is the guarantee: the cheapest allocation within the node's share per GPU that is as fast as the share.
     The last row is the best the model can do, however much it takes.
@@ -29,7 +29,8 @@ def ladder(profile: ModelProfile, share: Share, gpu_type: str = "") -> NDArray[n
         if speed > rows[-1][3]:
             need = (float(profile.cpu_grid[row]), float(profile.memory_grid[column]), profile.storage_need(speed))
             rows.append((_up(need[0]), _up(need[1]), _up(need[2]), speed))
-    table = np.array(rows, dtype=np.float64)
+    # A model may trade memory for CPUs; a job that climbs keeps what it has, so that stepping down only ever frees.
+    table = np.maximum.accumulate(np.array(rows, dtype=np.float64), axis=0)
     table[:, 3] *= profile.factor(gpu_type)
     return table
 

@@ -1,0 +1,327 @@
+"""The solver behind `opt`: an integer programme chooses every job's amounts, a linear one spreads jobs over nodes.
+
+Jobs that are alike (same size, same options) are one variable with a count. That is exact, and it spares the solver
+the symmetry that makes such programmes slow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core.errors import InputError
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_WHOLE = 1e-6
+"""How far from a whole number a solver's answer may be and still count as whole."""
+
+
+class Placed(NamedTuple):
+    """Where one job goes: its GPUs by node, and whether it has its chosen amounts or only its guarantee."""
+
+    nodes: list[tuple[int, int]]
+    chosen: bool
+
+
+def choose(
+    options: Sequence[Floats], gpus: Ints, totals: Floats, *, weighted: bool = True, time_limit_s: float = 10.0
+) -> Ints | None:
+    """Pick a row of each job's ladder so that the sum of speeds is largest and the cluster's totals suffice.
+
+    A row is (cpus, memory, storage, speed) per GPU. Weighted, a job's speed counts once for each of its GPUs.
+    None when even the guarantees exceed the totals, or when time ran out before any answer was found.
+    """
+    if not len(options):
+        return np.zeros(0, dtype=np.int64)
+    gpus = np.asarray(gpus, dtype=np.int64)
+    alike = _alike((int(size), table.tobytes()) for size, table in zip(gpus, options, strict=True))
+    firsts = [group[0] for group in alike]
+    tables = [np.asarray(options[j], dtype=np.float64) for j in firsts]
+    sizes = gpus[firsts].astype(np.float64)
+    members = [len(group) for group in alike]
+    counts = _counts(tables, sizes, members, totals, weighted=weighted, time_limit_s=time_limit_s)
+    if counts is None:
+        return None
+    chosen = np.zeros(len(options), dtype=np.int64)
+    for group, count in zip(alike, counts, strict=True):
+        # Of jobs that are alike, the first in line get the better rows.
+        chosen[group] = np.repeat(np.arange(len(count)), count)[::-1]
+    return chosen
+
+
+def published_choice(
+    matrices: Sequence[Floats],
+    grids: tuple[Floats, Floats],
+    gpus: Ints,
+    totals: Floats,
+    share: tuple[float, float],
+    *,
+    time_limit_s: float = 60.0,
+) -> Floats | None:
+    """Return each job's speed as the published first stage chooses it: any grid point not slower than the share.
+
+    Totals are (cpus, memory); jobs count alike whatever their size, storage is ignored. None as for `choose`.
+    """
+    cpus, memory = (np.asarray(grid, dtype=np.float64) for grid in grids)
+    row, column = (_on_grid(grid, value) for grid, value in zip((cpus, memory), share, strict=True))
+    points = np.stack([*(axis.ravel() for axis in np.meshgrid(cpus, memory, indexing="ij"))], axis=1)
+    tables = []
+    for matrix in matrices:
+        table = np.column_stack([points, matrix.ravel()])
+        tables.append(table[table[:, 2] >= matrix[row, column]])
+    chosen = choose(tables, gpus, totals, weighted=False, time_limit_s=time_limit_s)
+    if chosen is None:
+        return None
+    return np.array([table[k, 2] for table, k in zip(tables, chosen, strict=True)])
+
+
+def split(
+    gpus: Ints, amounts: Floats, node_gpus: Ints, capacity: Floats, *, time_limit_s: float = 10.0
+) -> Floats | None:
+    """Return X[node, job], the fraction of each job on each node, within every node's GPUs and amounts.
+
+    Of all such answers one with few fractional jobs (a vertex) on low node numbers. None when there is none.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array, eye_array, kron
+
+    if not len(gpus):
+        return np.zeros((len(node_gpus), 0))
+    gpus = np.asarray(gpus, dtype=np.int64)
+    alike = _alike((int(size), row.tobytes()) for size, row in zip(gpus, amounts, strict=True))
+    firsts = [group[0] for group in alike]
+    need = np.column_stack([np.ones(len(firsts)), amounts[firsts]]).T * gpus[firsts]  # resource x sort of job
+    limits = np.column_stack([node_gpus, capacity]).astype(np.float64)
+    nodes = len(limits)
+    answer = linprog(
+        np.kron(np.arange(nodes), gpus[firsts]).astype(np.float64),
+        A_ub=kron(eye_array(nodes), csr_array(need), format="csr"),
+        b_ub=limits.ravel(),
+        A_eq=kron(np.ones((1, nodes)), eye_array(len(firsts)), format="csr"),
+        b_eq=np.array([len(group) for group in alike], dtype=np.float64),
+        method="highs-ds",  # simplex: its answer is a vertex, so few jobs are fractional
+        options={"time_limit": time_limit_s},
+    )
+    if answer.x is None or answer.status != 0:
+        return None
+    shares = np.zeros((nodes, len(gpus)))
+    for group, column in zip(alike, answer.x.reshape(nodes, -1).T, strict=True):
+        shares[:, group] = _single(column, len(group))
+    return shares
+
+
+def place(
+    fractions: Floats, gpus: Ints, amounts: Floats, guarantee: Floats, *, node_gpus: Ints, capacity: Floats
+) -> list[Placed]:
+    """Turn fractions into a placement that oversubscribes nothing.
+
+    Amounts and guarantee are per GPU, the guarantee nowhere above the amounts. As long as it is nowhere above a node's
+    share per GPU either, every job is placed when GPUs suffice; a job that cannot be placed has no nodes. With amounts
+    that are multiples of 1/1024, as ladders have them, the arithmetic is exact.
+    """
+    yard = _Yard(gpus, amounts, guarantee, node_gpus, capacity)
+    home = fractions.argmax(axis=0) if len(yard.gpus) else []
+    whole = fractions.max(axis=0, initial=0.0) >= 1.0 - _WHOLE
+    # Large jobs first, since room for them gets scarce; among equals those that the programme left in one piece.
+    for job in sorted(range(len(yard.gpus)), key=lambda j: (-yard.gpus[j], not whole[j])):
+        if not (whole[job] and yard.put_whole(job, [int(home[job])], chosen=True)):
+            yard.settle(job)
+    return yard.placed
+
+
+def climb(placed: Sequence[Placed], rows: Ints, options: Sequence[Floats], gpus: Ints, capacity: Floats) -> Ints:
+    """Return each job's row after what the placement left on the nodes went to those who gain most by it.
+
+    `rows` are the chosen ones. A job starts from its chosen row or its guarantee, as placed, and never steps down.
+    """
+    now = np.array([row if job.chosen else 0 for row, job in zip(rows, placed, strict=True)], dtype=np.int64)
+    free = np.array(capacity, dtype=np.float64)
+    for (nodes, _), row, table in zip(placed, now, options, strict=True):
+        for node, part in nodes:
+            free[node] -= table[row, :3] * part
+    gains = [
+        (float(table[now[job], 3] - table[row, 3]) * int(gpus[job]), job, row)
+        for job, table in enumerate(options)
+        for row in range(int(now[job]) + 1, len(table))
+    ]
+    for _, job, row in sorted(gains):
+        more = options[job][row, :3] - options[job][now[job], :3]
+        nodes = placed[job].nodes
+        if row > now[job] and all(np.all(free[node] >= more * part) for node, part in nodes):
+            for node, part in nodes:
+                free[node] -= more * part
+            now[job] = row
+    return now
+
+
+class _Yard:
+    """Nodes being filled with jobs."""
+
+    def __init__(self, gpus: Ints, amounts: Floats, guarantee: Floats, node_gpus: Ints, capacity: Floats) -> None:
+        self.gpus = np.asarray(gpus, dtype=np.int64)
+        self.amounts, self.guarantee = amounts, guarantee
+        self.biggest = int(np.max(node_gpus))
+        self.free_gpus = np.array(node_gpus, dtype=np.int64)
+        self.free = np.array(capacity, dtype=np.float64)
+        self.placed = [Placed([], False) for _ in self.gpus]
+        self.tenants: list[dict[int, int]] = [{} for _ in self.free]
+        """For each node, the jobs on it and how many of its GPUs they have."""
+
+    def settle(self, job: int) -> None:
+        """Place a job as well as can be: whole before spread, with its chosen amounts before its guarantee."""
+        nodes = range(len(self.free))
+        if self.gpus[job] > self.biggest:
+            _ = self.put_spread(job, chosen=True) or self.put_spread(job, chosen=False)
+        elif not (self.put_whole(job, nodes, chosen=True) or self.put_whole(job, nodes, chosen=False)):
+            self.put_spread(job, chosen=False)
+
+    def put_whole(self, job: int, nodes: Iterable[int], *, chosen: bool) -> bool:
+        """Put a job on the first of these nodes that has room for all of it."""
+        size = int(self.gpus[job])
+        need = self._per_gpu(job, chosen) * size
+        for node in nodes:
+            if self.free_gpus[node] >= size and np.all(self.free[node] >= need):
+                self._take(job, [(node, size)], chosen)
+                return True
+        return False
+
+    def put_spread(self, job: int, *, chosen: bool) -> bool:
+        """Put a job on as few nodes as possible; for a guarantee, neighbours give back what is beyond theirs."""
+        per_gpu = self._per_gpu(job, chosen)
+        parts = _fewest(self._room(per_gpu, reclaim=not chosen), int(self.gpus[job]))
+        for node, part in parts:
+            self._reclaim(node, per_gpu * part)
+        self._take(job, parts, chosen)
+        return bool(parts)
+
+    def _per_gpu(self, job: int, chosen: bool) -> Floats:
+        row: Floats = (self.amounts if chosen else self.guarantee)[job]
+        return row
+
+    def _room(self, per_gpu: Floats, *, reclaim: bool) -> Ints:
+        """Return how many GPUs with these amounts each node can give."""
+        free = self.free.copy()
+        if reclaim:
+            for node, jobs in enumerate(self.tenants):
+                for job in jobs:
+                    free[node] += self._excess(job, node)
+        asked = per_gpu > 0
+        fits = np.floor(free[:, asked] / per_gpu[asked]).min(axis=1, initial=np.inf)
+        room: Ints = np.minimum(self.free_gpus, fits).astype(np.int64)
+        return room
+
+    def _excess(self, job: int, node: int) -> Floats:
+        """Return what a job holds on a node beyond its guarantee."""
+        parts = self.tenants[node][job] if self.placed[job].chosen else 0
+        beyond: Floats = (self.amounts[job] - self.guarantee[job]) * parts
+        return beyond
+
+    def _reclaim(self, node: int, need: Floats) -> None:
+        """Cut jobs on a node to their guarantee, those that hold most beyond it first, until the need is free."""
+        short = need > self.free[node]
+        for job in sorted(self.tenants[node], key=lambda job: -float(self._excess(job, node)[short].sum())):
+            if np.all(self.free[node] >= need):
+                return
+            self._lower(job)
+
+    def _lower(self, job: int) -> None:
+        for node, _ in self.placed[job].nodes:
+            self.free[node] += self._excess(job, node)
+        self.placed[job] = Placed(self.placed[job].nodes, False)
+
+    def _take(self, job: int, parts: list[tuple[int, int]], chosen: bool) -> None:
+        for node, part in parts:
+            self.free[node] -= self._per_gpu(job, chosen) * part
+            self.free_gpus[node] -= part
+            self.tenants[node][job] = part
+        self.placed[job] = Placed(parts, chosen)
+
+
+def _fewest(room: Ints, size: int) -> list[tuple[int, int]]:
+    """Take a number of GPUs from as few nodes as possible, the last part from the tightest; nothing if too few."""
+    parts: list[tuple[int, int]] = []
+    room = room.copy()
+    while size > 0 and room.max() > 0:
+        enough = np.flatnonzero(room >= size)
+        node = int(enough[room[enough].argmin()]) if len(enough) else int(room.argmax())
+        parts.append((node, min(size, int(room[node]))))
+        size -= parts[-1][1]
+        room[node] = 0
+    return parts if size == 0 else []
+
+
+def _counts(
+    tables: Sequence[Floats],
+    sizes: Floats,
+    members: Sequence[int],
+    totals: Floats,
+    *,
+    weighted: bool,
+    time_limit_s: float,
+) -> list[Ints] | None:
+    """Return, for each sort of job, how many of its members take each row."""
+    from scipy.optimize import LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    lengths = [len(table) for table in tables]
+    sort = np.repeat(np.arange(len(tables)), lengths)
+    rows = np.concatenate(tables)
+    need = rows[:, :-1].T * sizes[sort]
+    one_each = csr_array((np.ones(len(sort)), (sort, np.arange(len(sort)))))
+    answer = milp(
+        -rows[:, -1] * (sizes[sort] if weighted else 1.0),
+        integrality=np.ones(len(sort)),
+        constraints=[
+            LinearConstraint(need, ub=totals),
+            LinearConstraint(one_each, lb=members, ub=members),
+        ],
+        options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
+    )
+    if answer.x is None:
+        return None
+    counts = np.rint(answer.x).astype(np.int64)
+    if np.any(need @ counts > totals) or np.any(one_each @ counts != members):
+        return None  # the solver's tolerance let through what whole numbers do not satisfy
+    return np.split(counts, np.cumsum(lengths)[:-1])
+
+
+def _single(column: Floats, members: int) -> Floats:
+    """Share out a sort's jobs over nodes: as many as possible whole, the others over the remainders in turn."""
+    whole = np.floor(column + _WHOLE)
+    rest = np.maximum(column - whole, 0.0)
+    homes = np.repeat(np.arange(len(column)), whole.astype(np.int64))
+    shares = np.zeros((len(column), members))
+    shares[homes, np.arange(len(homes))] = 1.0
+    start = len(homes)
+    for node in np.flatnonzero(rest > _WHOLE):
+        left = rest[node]
+        for job in range(start, members):
+            part = min(left, 1.0 - shares[:, job].sum())
+            shares[node, job] += part
+            left -= part
+    return shares
+
+
+def _alike(keys: Iterable[Hashable]) -> list[list[int]]:
+    """Group positions by key, in order of first appearance."""
+    groups: dict[Hashable, list[int]] = {}
+    for position, key in enumerate(keys):
+        groups.setdefault(key, []).append(position)
+    return list(groups.values())
+
+
+def _on_grid(grid: Floats, value: float) -> int:
+    """Return the index of a value that must be a grid point, as the original requires."""
+    found = np.flatnonzero(grid == value)
+    if not len(found):
+        raise InputError(
+            f"per GPU is the nodes' share, but as published opt needs a measured point: {[float(p) for p in grid]}",
+            field="cluster",
+            value=value,
+        )
+    return int(found[0])
