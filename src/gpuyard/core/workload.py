@@ -151,6 +151,10 @@ class Workload:
             gpu_types=self.gpu_types[self.gpu_type[index]],
         )
 
+    def at_once(self) -> Workload:
+        """Return the same jobs, all arriving at time 0."""
+        return replace(self, arrival_s=np.zeros(len(self)))
+
     @property
     def jobs_per_hour(self) -> float:
         """Mean arrival rate over the span of arrivals; infinite when all arrive at once."""

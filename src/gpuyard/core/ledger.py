@@ -1,0 +1,223 @@
+"""Who holds what. The one place where resources are taken and given back; it refuses what does not fit.
+
+A job holds whole GPUs, or a slice of one, and for each GPU the same amounts of CPU, memory, storage and network
+bandwidth from the node that GPU sits in. Slices are counted in thousandths of a GPU.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuyard.core.cluster import RESOURCES, Cluster
+from gpuyard.core.errors import LedgerError
+from gpuyard.core.kernel import Floats, Ints, Small, kernel
+
+WHOLE = 1000
+"""Thousandths in a GPU."""
+
+SLACK = 1e-6
+"""Rounding forgiven in amounts, in each resource's own unit. Amounts in multiples of 1/1024 add up exactly anyway."""
+
+
+class Books(NamedTuple):
+    """The ledger's arrays. Anybody may read them; only functions of this module write them."""
+
+    capacity: Floats  # node x RESOURCES
+    free: Floats  # node x RESOURCES
+    node_gpus: Ints
+    first_gpu: Ints  # first GPU of each node, and one more entry: the number of GPUs
+    gpu_node: Ints
+    gpu_free: Ints  # thousandths
+    whole_free: Ints  # wholly free GPUs of each node
+    up: Ints  # 1 while a node is in service
+    gpus: Ints  # job -> GPUs it holds when it runs
+    milli: Ints  # job -> thousandths of each of them
+    first_held: Ints  # job -> where its GPUs stand in held_gpus
+    held_gpus: Small
+    held: Floats  # job x RESOURCES, per GPU
+    slot: Ints  # job -> its place among the holders, -1 when it holds nothing
+    holders: Ints
+    count: Ints  # one number: how many holders
+
+
+@kernel
+def holds(books: Books, job: int) -> bool:
+    """Whether a job holds anything."""
+    return bool(books.slot[job] >= 0)
+
+
+@kernel
+def held_gpus(books: Books, job: int) -> Small:
+    """The GPUs a job holds (or held last)."""
+    first = books.first_held[job]
+    return books.held_gpus[first : first + books.gpus[job]]
+
+
+@kernel
+def fits(books: Books, gpu_ids: Small, milli: int, amounts: Floats) -> bool:
+    """Whether these GPUs and, for each, these amounts are free. A GPU must not be named twice."""
+    for i in range(len(gpu_ids)):
+        gpu = gpu_ids[i]
+        node = books.gpu_node[gpu]
+        if books.gpu_free[gpu] < milli or books.up[node] == 0:
+            return False
+        together = 0
+        for k in range(len(gpu_ids)):
+            if gpu_ids[k] == gpu and k != i:
+                return False
+            if books.gpu_node[gpu_ids[k]] == node:
+                together += 1
+        for r in range(amounts.shape[0]):
+            if amounts[r] < 0.0 or amounts[r] * together > books.free[node, r] + SLACK:
+                return False
+    return True
+
+
+@kernel
+def take(books: Books, job: int, gpu_ids: Small, amounts: Floats) -> bool:
+    """Give a job these GPUs and, for each, these amounts; False, and nothing changed, if they are not free."""
+    milli = books.milli[job]
+    if books.slot[job] >= 0 or len(gpu_ids) != books.gpus[job] or not fits(books, gpu_ids, milli, amounts):
+        return False
+    first = books.first_held[job]
+    for i in range(len(gpu_ids)):
+        gpu = gpu_ids[i]
+        node = books.gpu_node[gpu]
+        if books.gpu_free[gpu] == WHOLE:
+            books.whole_free[node] -= 1
+        books.gpu_free[gpu] -= milli
+        books.held_gpus[first + i] = gpu
+        for r in range(amounts.shape[0]):
+            books.free[node, r] -= amounts[r]
+    for r in range(amounts.shape[0]):
+        books.held[job, r] = amounts[r]
+    books.slot[job] = books.count[0]
+    books.holders[books.count[0]] = job
+    books.count[0] += 1
+    return True
+
+
+@kernel
+def give_back(books: Books, job: int) -> bool:
+    """Return all that a job holds; False if it holds nothing."""
+    place = books.slot[job]
+    if place < 0:
+        return False
+    milli = books.milli[job]
+    for gpu in held_gpus(books, job):
+        node = books.gpu_node[gpu]
+        books.gpu_free[gpu] += milli
+        if books.gpu_free[gpu] == WHOLE:
+            books.whole_free[node] += 1
+        for r in range(books.held.shape[1]):
+            books.free[node, r] += books.held[job, r]
+    last = books.holders[books.count[0] - 1]
+    books.holders[place] = last
+    books.slot[last] = place
+    books.slot[job] = -1
+    books.count[0] -= 1
+    return True
+
+
+@kernel
+def resize(books: Books, job: int, amounts: Floats) -> bool:
+    """Change the amounts beside a job's GPUs, which it keeps; False, and nothing changed, if they are not free."""
+    gpu_ids = held_gpus(books, job)
+    for pass_ in range(2):
+        for i in range(len(gpu_ids)):
+            node = books.gpu_node[gpu_ids[i]]
+            for r in range(amounts.shape[0]):
+                if pass_ == 1:
+                    books.free[node, r] += books.held[job, r] - amounts[r]
+                    continue
+                together = 0
+                for k in range(len(gpu_ids)):
+                    if books.gpu_node[gpu_ids[k]] == node:
+                        together += 1
+                if (amounts[r] - books.held[job, r]) * together > books.free[node, r] + SLACK:
+                    return False
+    for r in range(amounts.shape[0]):
+        books.held[job, r] = amounts[r]
+    return True
+
+
+class Ledger:
+    """The books of one cluster for one set of jobs."""
+
+    def __init__(self, cluster: Cluster, gpus: Ints, milli: Ints) -> None:
+        first_gpu = np.concatenate([[0], np.cumsum(cluster.node_gpus)])
+        gpu_node = np.repeat(np.arange(cluster.nodes), cluster.node_gpus)
+        jobs = len(gpus)
+        self.books = Books(
+            capacity=cluster.capacity.copy(),
+            free=cluster.capacity.copy(),
+            node_gpus=cluster.node_gpus.copy(),
+            first_gpu=first_gpu,
+            gpu_node=gpu_node,
+            gpu_free=np.full(cluster.total_gpus, WHOLE, dtype=np.int64),
+            whole_free=cluster.node_gpus.copy(),
+            up=np.ones(cluster.nodes, dtype=np.int64),
+            gpus=gpus,
+            milli=milli,
+            first_held=np.concatenate([[0], np.cumsum(gpus)[:-1]]).astype(np.int64),
+            held_gpus=np.zeros(int(gpus.sum()), dtype=np.int32),
+            held=np.zeros((jobs, len(RESOURCES))),
+            slot=np.full(jobs, -1, dtype=np.int64),
+            holders=np.zeros(jobs, dtype=np.int64),
+            count=np.zeros(1, dtype=np.int64),
+        )
+
+    @property
+    def holders(self) -> Ints:
+        """The jobs that hold something."""
+        return self.books.holders[: self.books.count[0]]
+
+    def take(self, job: int, gpu_ids: Small, amounts: Floats) -> None:
+        """Give a job GPUs and amounts per GPU; raises LedgerError, and changes nothing, if they are not free."""
+        if not take(self.books, job, np.asarray(gpu_ids, dtype=np.int32), amounts):
+            raise LedgerError(f"job {job} cannot take GPUs {list(gpu_ids)} with {amounts.tolist()} per GPU: not free")
+
+    def give_back(self, job: int) -> None:
+        """Return all that a job holds."""
+        if not give_back(self.books, job):
+            raise LedgerError(f"job {job} holds nothing to give back")
+
+    def close(self, node: int) -> None:
+        """Take a node out of service; whoever held its GPUs must have given them back."""
+        books = self.books
+        gpus = slice(books.first_gpu[node], books.first_gpu[node + 1])
+        if np.any(books.gpu_free[gpus] != WHOLE):
+            raise LedgerError(f"node {node} cannot leave service while jobs hold its GPUs")
+        books.up[node], books.whole_free[node] = 0, 0
+        books.gpu_free[gpus] = 0
+        books.free[node] = 0.0
+
+    def open(self, node: int) -> None:
+        """Bring a node back into service, empty."""
+        books = self.books
+        if books.up[node]:
+            raise LedgerError(f"node {node} is in service already")
+        books.up[node], books.whole_free[node] = 1, books.node_gpus[node]
+        books.gpu_free[books.first_gpu[node] : books.first_gpu[node + 1]] = WHOLE
+        books.free[node] = books.capacity[node]
+
+    def check(self) -> None:
+        """Recompute everything from the holdings and raise LedgerError where the books disagree or exceed capacity."""
+        books = self.books
+        gpu_free = np.where(books.up[books.gpu_node] == 1, WHOLE, 0)
+        free = books.capacity * books.up[:, None]
+        for job in self.holders:
+            for gpu in held_gpus(books, job):
+                gpu_free[gpu] -= books.milli[job]
+                free[books.gpu_node[gpu]] -= books.held[job]
+        whole = np.bincount(books.gpu_node, weights=gpu_free == WHOLE, minlength=len(books.up)).astype(np.int64)
+        if (gpu_free < 0).any() or (free < -SLACK).any():
+            raise LedgerError("more is held than there is")
+        if not (
+            np.array_equal(gpu_free, books.gpu_free)
+            and np.array_equal(whole, books.whole_free)
+            and np.allclose(free, books.free, atol=SLACK, rtol=0)
+        ):
+            raise LedgerError("what is free and what is held do not add up")

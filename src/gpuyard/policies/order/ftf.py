@@ -1,0 +1,17 @@
+"""Finish-time fairness."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.policies.snapshot import Keys, Snapshot
+
+
+def ftf(snapshot: Snapshot) -> Keys:
+    """Worst finish-time ratio first (Themis, NSDI'20, section 3).
+
+    The ratio compares the time a job will have spent in the cluster, if it runs from now on, with its time alone.
+    """
+    alone = np.maximum(snapshot.iterations * snapshot.seconds_per_iteration, 1e-9)
+    ratio = (snapshot.now - snapshot.arrival_s + snapshot.remaining_s) / alone
+    return Keys(-ratio, running_rate=-(1.0 - snapshot.pace) / alone, waiting_rate=-1.0 / alone)

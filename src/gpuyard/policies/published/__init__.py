@@ -1,0 +1,1 @@
+"""Synergy's policies as its program runs them, faults included, to be compared with its results to the last digit."""

@@ -1,0 +1,37 @@
+"""The original's allocations as plans: every round from scratch, nobody keeps a place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuyard.core.kernel import Ints
+from gpuyard.policies.published.packing import FAIR, GREEDY, TUNE, pack
+from gpuyard.policies.snapshot import Plan, Snapshot
+
+MECHANISMS = {"proportional": FAIR, "greedy": GREEDY, "tune": TUNE}
+NO_SPEEDS = np.empty(0)
+
+
+@dataclass(frozen=True)
+class Published:
+    """One of the original's three mechanisms with one of its two placements."""
+
+    mechanism: str
+    placement: str = "first-fit"
+    fixed_set: bool = False
+    """LAS places the set it admitted by GPU count; the others look again at what is free as they go."""
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        """Pack the whole cluster anew."""
+        return pack(
+            snapshot.jobs,
+            snapshot.books,
+            order,
+            snapshot.quotas,
+            MECHANISMS[self.mechanism],
+            self.placement != "first-fit",
+            self.fixed_set,
+            NO_SPEEDS,
+        )

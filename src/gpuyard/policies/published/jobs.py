@@ -1,0 +1,66 @@
+"""Job facts as the original sees them: one table of scalars per CPU:GPU ratio, demands clamped to one server."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError
+from gpuyard.core.workload import Workload
+from gpuyard.policies.jobs import Jobs, refuse_unrunnable
+from gpuyard.profiles import Zoo, published_demand
+
+
+def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
+    """Look up demand and speedup of every job; the original knows one kind of node and whole GPUs only."""
+    if len(cluster.kinds) > 1:
+        raise InputError("the original knows one kind of node", field="cluster", value=str(cluster), hint=_HINT)
+    odd = np.flatnonzero(workload.gpus != np.floor(workload.gpus))
+    if len(odd):
+        raise InputError(
+            f"job {workload.job_id[odd[0]]} needs a slice, and the original knows whole GPUs only",
+            file=workload.source,
+            field="gpus",
+            value=float(workload.gpus[odd[0]]),
+            hint=_HINT,
+        )
+    node = cluster.kinds[0]
+    count = len(workload)
+    gpus = workload.gpus.astype(np.int64)
+    refuse_unrunnable(workload, cluster, gpus, np.ones(count, dtype=np.int64))
+    ratio = node.cpus / node.gpus
+    scalars = [zoo.published(name, ratio) for name in workload.models]
+    pairs, inverse = np.unique(np.column_stack([workload.model, gpus]), axis=0, return_inverse=True)
+    demands = [published_demand(scalars[model], int(wide), node) for model, wide in pairs]
+    wanted = np.array([(d.cpus, d.memory_gb, d.storage_mbps) for d in demands], dtype=np.float64)
+    speedup = np.array([d.speedup for d in demands], dtype=np.float64)
+    iteration_s = np.array([one.iteration_s for one in scalars])[workload.model]
+    index = inverse.reshape(-1)
+    share = np.array([[amount / node.gpus for amount in node.amounts]])
+    return Jobs(
+        arrival=workload.arrival_s,
+        gpus=gpus,
+        milli=np.full(count, 1000, dtype=np.int64),
+        size=workload.gpus,
+        tenant=workload.tenant.astype(np.int64),
+        priority=np.zeros(count, dtype=np.int64),
+        types=np.ones(count, dtype=np.int64),
+        iterations=np.where(
+            np.isfinite(workload.iterations), workload.iterations, np.floor(workload.duration_s / iteration_s)
+        ),
+        iteration_s=iteration_s,
+        best_speed=speedup[index],
+        wanted=wanted[index],
+        sort=workload.model.astype(np.int64),
+        ladders=np.zeros((len(scalars), 1, 4)),
+        top=np.zeros((count, 1), dtype=np.int64),
+        wishes=np.zeros((count, 1, 3)),
+        share=share,
+        share_speed=np.ones((len(scalars), 1)),
+        penalty=np.ones(len(scalars)),
+        node_kind=cluster.node_kind,
+        node_type=np.zeros(cluster.nodes, dtype=np.int64),
+    )
+
+
+_HINT = "Leave out --faithful"

@@ -1,0 +1,313 @@
+"""The original's placement routines and its tune, on a desk that starts each round empty."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuyard.core.kernel import Bytes, Floats, Ints, kernel
+from gpuyard.core.ledger import Books
+from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.snapshot import GPUS, PLACED, QUOTA, RESOURCES, Plan
+
+FAIR, GREEDY, TUNE, UNRESERVED = range(4)
+"""How much a job gets: its share, its demand, tuned, or GPUs alone (opt, whose jobs reserve nothing else)."""
+
+
+class Round(NamedTuple):
+    """Who sits where so far in this round."""
+
+    free: Floats  # node x RESOURCES
+    gpus: Ints  # node -> free GPUs
+    jobs: Ints
+    seats: Ints  # job's place x node -> GPUs there, for the nodes listed in `at`
+    at: Ints
+    nodes: Ints  # job's place -> how many nodes it spans
+    amounts: Floats  # job's place x RESOURCES, per GPU
+    speed: Floats
+    count: Ints  # one number
+
+
+@kernel
+def _new_round(books: Books, most: int) -> Round:
+    free = books.capacity.copy()
+    gpus = books.node_gpus.copy()
+    for node in range(len(gpus)):
+        if books.up[node] == 0:
+            free[node] = 0.0
+            gpus[node] = 0
+    width = min(int(books.gpus.max()), len(gpus))
+    return Round(
+        free, gpus, np.empty(most, np.int64), np.zeros((most, width), np.int64), np.zeros((most, width), np.int64),
+        np.zeros(most, np.int64), np.zeros((most, 4)), np.ones(most), np.zeros(1, np.int64),
+    )  # fmt: skip
+
+
+@kernel
+def _covers(free: Floats, need: Floats) -> bool:
+    for r in range(len(need)):
+        if free[r] < need[r]:
+            return False
+    return True
+
+
+@kernel
+def _grab(world: Round, node: int, most: int, need: Floats) -> int:
+    """How many GPUs of a node fit, taking them one by one."""
+    left = world.free[node].copy()
+    got = 0
+    while got < most and got < world.gpus[node] and _covers(left, need):
+        left -= need
+        got += 1
+    return got
+
+
+@kernel
+def _first_fit(world: Round, place: int, wide: int, need: Floats) -> bool:
+    spans, got = 0, 0
+    for node in range(len(world.gpus)):
+        if world.gpus[node] == 0:
+            continue
+        here = _grab(world, node, wide - got, need)
+        if here:
+            world.at[place, spans], world.seats[place, spans] = node, here
+            spans += 1
+            got += here
+            if got == wide:
+                world.nodes[place] = spans
+                return True
+    return False
+
+
+@kernel
+def _consolidate(world: Round, place: int, wide: int, need: Floats) -> bool:
+    """One server that covers the whole job, the fullest; else GPU by GPU from the fullest servers on."""
+    if wide > 1:
+        best = -1
+        whole = need * wide
+        for node in range(len(world.gpus)):
+            if world.gpus[node] >= wide and _covers(world.free[node], whole):
+                if best < 0 or world.gpus[node] < world.gpus[best]:
+                    best = node
+        if best >= 0:
+            world.at[place, 0], world.seats[place, 0], world.nodes[place] = best, wide, 1
+            return True
+    spans, got = 0, 0
+    for node in np.argsort(world.gpus, kind="mergesort"):
+        here = _grab(world, node, wide - got, need)
+        if here:
+            world.at[place, spans], world.seats[place, spans] = node, here
+            spans += 1
+            got += here
+            if got == wide:
+                world.nodes[place] = spans
+                return True
+    return False
+
+
+@kernel
+def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolidating: bool) -> bool:
+    """Place a job with these amounts per GPU and take them."""
+    place = world.count[0]
+    found = _consolidate(world, place, wide, need) if consolidating else _first_fit(world, place, wide, need)
+    if not found:
+        return False
+    world.jobs[place] = job
+    world.speed[place] = speed
+    world.amounts[place] = need
+    _book(world, place, -1)
+    for k in range(world.nodes[place]):
+        world.gpus[world.at[place, k]] -= world.seats[place, k]
+    world.count[0] += 1
+    return True
+
+
+@kernel
+def _book(world: Round, place: int, sign: int) -> None:
+    """Take (-1) or return (+1) what a placed job has beside its GPUs."""
+    for k in range(world.nodes[place]):
+        for r in range(4):
+            world.free[world.at[place, k], r] += sign * world.amounts[place, r] * world.seats[place, k]
+
+
+@kernel
+def _reclaim_targets(world: Round, wide: int, target: Ints) -> None:
+    """Choose servers that will take the job: one with enough free GPUs, else the fullest ones."""
+    target[:] = 0
+    if wide > 1:
+        for node in range(len(world.gpus)):
+            if world.gpus[node] >= wide:
+                target[node] = wide
+                return
+    left = wide
+    for node in np.argsort(world.gpus, kind="mergesort"):
+        target[node] = min(world.gpus[node], left)
+        left -= target[node]
+
+
+@kernel
+def _victims(world: Round, node: int, need: Floats, share: Floats, chosen: Ints) -> int:
+    """Jobs to cut back on a server until the need is met: those on fewest servers first, then by CPU and memory per GPU."""
+    here = np.empty(world.count[0], dtype=np.int64)
+    seats = np.empty(world.count[0], dtype=np.int64)
+    count = 0
+    for place in range(world.count[0]):
+        for k in range(world.nodes[place]):
+            if world.at[place, k] == node:
+                at = count
+                while at > 0 and _weaker(world, place, here[at - 1]):
+                    here[at], seats[at] = here[at - 1], seats[at - 1]
+                    at -= 1
+                here[at], seats[at] = place, world.seats[place, k]
+                count += 1
+    found = 0
+    for i in range(count):
+        remains = False
+        for r in range(4):
+            excess = max(0.0, world.amounts[here[i], r] * seats[i] - share[r] * seats[i])
+            need[r] = max(0.0, need[r] - excess)
+            remains = remains or need[r] > 0.0
+        chosen[found] = here[i]
+        found += 1
+        if not remains:
+            break
+    return found
+
+
+@kernel
+def _weaker(world: Round, a: int, b: int) -> bool:
+    if world.nodes[a] != world.nodes[b]:
+        return bool(world.nodes[a] < world.nodes[b])
+    for r in range(2):
+        if world.amounts[a, r] != world.amounts[b, r]:
+            return bool(world.amounts[a, r] > world.amounts[b, r])
+    return False
+
+
+@kernel
+def _exceeds_share(demand: Floats, wide: int, share: Floats) -> bool:
+    for r in range(len(demand)):
+        if demand[r] > share[r] * wide:
+            return True
+    return False
+
+
+@kernel
+def _reclaim(world: Round, jobs: Jobs, books: Books, wide: int, need: Floats, share: Floats) -> None:
+    """Cut neighbours back to their share until the job fits."""
+    target = np.empty(len(world.gpus), dtype=np.int64)
+    _reclaim_targets(world, wide, target)
+    chosen = np.empty(world.count[0], dtype=np.int64)
+    for node in range(len(target)):
+        if target[node] == 0:
+            continue
+        missing = np.maximum(0.0, need * target[node] - world.free[node])
+        if not missing.any():
+            continue
+        for i in range(_victims(world, node, missing, share, chosen)):
+            place = chosen[i]
+            victim = world.jobs[place]
+            _book(world, place, +1)
+            if _exceeds_share(jobs.wanted[victim], books.gpus[victim], share):
+                world.amounts[place, :3] = share[:3]
+            else:
+                world.amounts[place, :3] = jobs.wanted[victim] / books.gpus[victim]
+            world.speed[place] = 1.0
+            _book(world, place, -1)
+
+
+@kernel
+def _tune(world: Round, jobs: Jobs, books: Books, job: int, share: Floats, consolidating: bool) -> bool:
+    wide = books.gpus[job]
+    need = np.zeros(4)
+    need[:3] = jobs.wanted[job] / wide
+    if _try(world, job, wide, need, jobs.best_speed[job], consolidating):
+        return True
+    speed = jobs.best_speed[job]
+    if _exceeds_share(jobs.wanted[job], wide, share):
+        need[:3] = share[:3]
+        speed = 1.0
+    if _try(world, job, wide, need, speed, consolidating):
+        return True
+    _reclaim(world, jobs, books, wide, need, share)
+    return _try(world, job, wide, need, speed, consolidating)
+
+
+@kernel
+def pack(
+    jobs: Jobs, books: Books, order: Ints, quotas: Ints, mechanism: int, consolidating: bool, fixed_set: bool,
+    speeds: Floats,
+) -> Plan:  # fmt: skip
+    """Place jobs in order on an empty cluster. fixed_set: admit by GPU count first and let nobody fill gaps later."""
+    reasons = np.full(len(order), GPUS, dtype=np.int8)
+    share = jobs.share[0].copy()
+    world = _new_round(books, min(len(order), books.node_gpus.sum()))
+    left = world.gpus.sum()
+    positions = _admitted(jobs, books, order, quotas, left) if fixed_set else np.arange(len(order))
+    if fixed_set and mechanism == TUNE:
+        wide = np.empty(len(positions), dtype=np.int64)
+        for i in range(len(positions)):
+            wide[i] = -books.gpus[order[positions[i]]]
+        positions = positions[np.argsort(wide, kind="mergesort")]
+    used = np.zeros(len(quotas), dtype=np.int64)
+    for i in positions:
+        job = order[i]
+        wide_ = books.gpus[job]
+        if wide_ > left:
+            if left == 0:
+                break
+            continue
+        if used[jobs.tenant[job]] + wide_ * 1000 > quotas[jobs.tenant[job]]:
+            reasons[i] = QUOTA
+            continue
+        if mechanism == TUNE:
+            done = _tune(world, jobs, books, job, share, consolidating)
+        elif mechanism == GREEDY:
+            need = np.zeros(4)
+            need[:3] = jobs.wanted[job] / wide_
+            done = _try(world, job, wide_, need, jobs.best_speed[job], consolidating)
+        elif mechanism == FAIR:
+            done = _try(world, job, wide_, share, 1.0, consolidating)
+        else:
+            done = _try(world, job, wide_, np.zeros(4), speeds[i], consolidating)
+        reasons[i] = PLACED if done else RESOURCES
+        if done:
+            left -= wide_
+            used[jobs.tenant[job]] += wide_ * 1000
+    return _plan(world, books, reasons)
+
+
+@kernel
+def _admitted(jobs: Jobs, books: Books, order: Ints, quotas: Ints, left: int) -> Ints:
+    chosen = np.empty(len(order), dtype=np.int64)
+    used = np.zeros(len(quotas), dtype=np.int64)
+    count = 0
+    for i in range(len(order)):
+        wide = books.gpus[order[i]]
+        tenant = jobs.tenant[order[i]]
+        if wide <= left and used[tenant] + wide * 1000 <= quotas[tenant]:
+            chosen[count] = i
+            count += 1
+            left -= wide
+            used[tenant] += wide * 1000
+    return chosen[:count]
+
+
+@kernel
+def _plan(world: Round, books: Books, reasons: Bytes) -> Plan:
+    """Number the GPUs: each server's are handed out in order."""
+    count = world.count[0]
+    first = np.zeros(count + 1, dtype=np.int64)
+    for place in range(count):
+        first[place + 1] = first[place] + books.gpus[world.jobs[place]]
+    gpu_ids = np.empty(first[count], dtype=np.int32)
+    following = books.first_gpu.copy()
+    for place in range(count):
+        at = first[place]
+        for k in range(world.nodes[place]):
+            for _ in range(world.seats[place, k]):
+                gpu_ids[at] = following[world.at[place, k]]
+                following[world.at[place, k]] += 1
+                at += 1
+    return Plan(world.jobs[:count], first, gpu_ids, world.amounts[:count], world.speed[:count], reasons)

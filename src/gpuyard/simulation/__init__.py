@@ -1,0 +1,1 @@
+"""Virtual time: a whole cluster-year in seconds."""

@@ -1,0 +1,306 @@
+"""The simulated cluster's state between two decisions, and the steps that change it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuyard.core.kernel import Bytes, Floats, Ints, Small, kernel
+from gpuyard.core.ledger import Books, give_back, held_gpus, take
+from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress
+
+FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = range(6)
+"""How a span of the timeline ended; the order of results.ENDED."""
+
+
+class Tally(NamedTuple):
+    """What is recorded about each job."""
+
+    finish: Floats  # infinite until it has finished
+    finish_at: Floats  # when it will, if nothing changes; infinite while it waits
+    start: Floats  # first start; infinite before
+    saved: Floats  # iterations that a failure cannot take away
+    reason: Bytes  # why it waits now; PLACED while it runs or is not there
+    reason_since: Floats
+    waits: Floats  # job x REASONS, seconds
+    preemptions: Small
+    moves: Small
+    restarts: Small
+    mark: Ints  # scratch: a job's place in the plan, and one more
+    span_start: Floats
+    used: Floats  # (GPU, CPU, memory allocated, CPU, memory used) in amount-seconds
+
+
+class Costs(NamedTuple):
+    """Seconds that starts and checkpoints cost; see Options."""
+
+    restart_s: float
+    migration_s: float
+    checkpoint_every_s: float
+    checkpoint_s: float
+
+
+class Log(NamedTuple):
+    """A page of the timeline: spans with equal GPUs and amounts."""
+
+    job: Small
+    start: Floats
+    end: Floats
+    amounts: Floats  # (CPUs, memory GB, storage MB/s) of the whole job, speed
+    ended: Bytes
+    gpu_ids: Small
+    count: Ints  # spans, GPU ids
+
+
+def new_log(spans: int, gpu_ids: int) -> Log:
+    """Return an empty page."""
+    return Log(
+        np.empty(spans, np.int32), np.empty(spans), np.empty(spans), np.empty((spans, 4)), np.empty(spans, np.int8),
+        np.empty(gpu_ids, np.int32), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+def new_tally(count: int) -> Tally:
+    """Return the records of jobs that have not arrived."""
+    never = np.inf
+    return Tally(
+        finish=np.full(count, never), finish_at=np.full(count, never), start=np.full(count, never),
+        saved=np.zeros(count), reason=np.full(count, PLACED, np.int8), reason_since=np.zeros(count),
+        waits=np.zeros((count, len(REASONS))), preemptions=np.zeros(count, np.int32),
+        moves=np.zeros(count, np.int32), restarts=np.zeros(count, np.int32), mark=np.zeros(count, np.int64),
+        span_start=np.zeros(count), used=np.zeros(5),
+    )  # fmt: skip
+
+
+def new_progress(jobs: Jobs, expected_speed: Floats, quantum: float) -> Progress:
+    """Return the lines of jobs that have done nothing yet."""
+    count = len(jobs.arrival)
+    return Progress(
+        done=np.zeros(count), since=np.zeros(count), rate=np.zeros(count), quantum=np.array([quantum]),
+        speed=expected_speed.copy(), held_s=np.zeros(count), held_since=np.full(count, np.inf),
+        last_held=jobs.arrival.copy(), raised=np.zeros(count, np.int64),
+    )  # fmt: skip
+
+
+@kernel
+def _done(progress: Progress, jobs: Jobs, job: int, now: float) -> float:
+    span = max(now - progress.since[job], 0.0)
+    if progress.quantum[0] > 0.0:
+        span = np.floor(span / progress.quantum[0] + 1e-9)
+    return min(progress.done[job] + progress.rate[job] * span, jobs.iterations[job])
+
+
+@kernel
+def _close_span(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, end: float, how: int) -> None:
+    """Write down what a job held since its span began; spans of no length leave no trace."""
+    start = tally.span_start[job]
+    wide = books.gpus[job]
+    span = end - start
+    tally.used[0] += span * jobs.size[job]
+    for r in range(2):
+        held = books.held[job, r] * wide
+        tally.used[1 + r] += span * held
+        tally.used[3 + r] += span * min(held, jobs.wanted[job, r])
+    if span <= 0.0 or len(log.job) == 0:
+        return
+    at = log.count[0]
+    log.job[at] = job
+    log.start[at] = start
+    log.end[at] = end
+    for r in range(3):
+        log.amounts[at, r] = books.held[job, r] * wide
+    log.amounts[at, 3] = progress.speed[job]
+    log.ended[at] = how
+    for gpu in held_gpus(books, job):
+        log.gpu_ids[log.count[1]] = gpu
+        log.count[1] += 1
+    log.count[0] += 1
+
+
+@kernel
+def _stop(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int) -> None:
+    """Close a job's span, bring its line up to date and take its resources back."""
+    _close_span(books, jobs, progress, tally, log, job, now, how)
+    progress.done[job] = _done(progress, jobs, job, now)
+    progress.since[job] = now
+    progress.rate[job] = 0.0
+    tally.finish_at[job] = np.inf
+    give_back(books, job)
+
+
+@kernel
+def _release(progress: Progress, jobs: Jobs, expected: Floats, job: int, now: float) -> None:
+    """A job no longer has GPUs."""
+    progress.held_s[job] += now - progress.held_since[job]
+    progress.held_since[job] = np.inf
+    progress.last_held[job] = now
+    progress.speed[job] = expected[job]
+    progress.raised[job] = 0
+
+
+@kernel
+def retire(
+    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, expected: Floats, now: float
+) -> int:
+    """Finish every job whose time has come by now, each at its own instant; returns how many."""
+    finished = 0
+    for k in range(books.count[0] - 1, -1, -1):
+        job = books.holders[k]
+        at = tally.finish_at[job]
+        if at <= now:
+            _stop(books, jobs, progress, tally, log, job, at, FINISHED)
+            progress.done[job] = jobs.iterations[job]
+            _release(progress, jobs, expected, job, at)
+            tally.finish[job] = at
+            finished += 1
+    return finished
+
+
+@kernel
+def fail_node(
+    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, expected: Floats, costs: Costs,
+    node: int, now: float,
+) -> None:  # fmt: skip
+    """Stop every job with a GPU on this node; each goes back to its last checkpoint."""
+    for k in range(books.count[0] - 1, -1, -1):
+        job = books.holders[k]
+        hit = False
+        for gpu in held_gpus(books, job):
+            hit = hit or books.gpu_node[gpu] == node
+        if not hit:
+            continue
+        rate = progress.rate[job] / (progress.quantum[0] if progress.quantum[0] > 0.0 else 1.0)
+        began = progress.held_since[job]
+        checkpoint = began + np.floor((now - began) / costs.checkpoint_every_s) * costs.checkpoint_every_s
+        _stop(books, jobs, progress, tally, log, job, now, FAILED)
+        lost = rate * (now - max(checkpoint, began))
+        progress.done[job] = max(progress.done[job] - lost, tally.saved[job])
+        _release(progress, jobs, expected, job, now)
+        tally.restarts[job] += 1
+        tally.reason[job] = ROUND
+        tally.reason_since[job] = now
+
+
+@kernel
+def admit_arrivals(jobs: Jobs, tally: Tally, active: Ints, count: int, arrived: int, now: float) -> tuple[int, int]:
+    """Drop the finished from the active jobs and add those that have arrived by now; returns both counts."""
+    kept = 0
+    for i in range(count):
+        if tally.finish[active[i]] == np.inf:
+            active[kept] = active[i]
+            kept += 1
+    while arrived < len(jobs.arrival) and jobs.arrival[arrived] <= now:
+        active[kept] = arrived
+        tally.reason[arrived] = ROUND
+        tally.reason_since[arrived] = jobs.arrival[arrived]
+        kept += 1
+        arrived += 1
+    return kept, arrived
+
+
+@kernel
+def raise_starving(progress: Progress, books: Books, order: Ints, now: float, limit: float) -> float:
+    """Let jobs that waited longer than the limit go first from now on; returns when the next one will have."""
+    soonest = np.inf
+    for job in order:
+        if books.slot[job] >= 0 or progress.raised[job]:
+            continue
+        if now - progress.last_held[job] > limit:
+            progress.raised[job] = 1
+            soonest = now
+        else:
+            soonest = min(soonest, progress.last_held[job] + limit)
+    return soonest
+
+
+@kernel
+def commit(
+    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, expected: Floats, costs: Costs,
+    plan: Plan, order: Ints, now: float,
+) -> int:  # fmt: skip
+    """Carry a plan out through the ledger; returns -1, or the job whose resources were not free."""
+    for p in range(len(plan.jobs)):
+        tally.mark[plan.jobs[p]] = p + 1
+    for k in range(books.count[0] - 1, -1, -1):
+        job = books.holders[k]
+        p = tally.mark[job] - 1
+        if p < 0:
+            _stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
+            _release(progress, jobs, expected, job, now)
+            tally.preemptions[job] += 1
+        elif not _same_gpus(books, plan, job, p):
+            _stop(books, jobs, progress, tally, log, job, now, MOVED)
+            tally.moves[job] += 1
+            progress.since[job] = now + costs.migration_s
+        elif not _same_terms(books, progress, plan, job, p):
+            delay = max(progress.since[job], now)
+            _stop(books, jobs, progress, tally, log, job, now, RESIZED)
+            progress.since[job] = delay
+    refused = -1
+    for p in range(len(plan.jobs)):
+        job = plan.jobs[p]
+        tally.mark[job] = 0
+        if books.slot[job] < 0 and refused < 0 and not _start(books, jobs, progress, tally, costs, plan, p, now):
+            refused = job
+    for i in range(len(order)):
+        _note_reason(tally, order[i], plan.reasons[i], now)
+    return refused
+
+
+@kernel
+def _same_gpus(books: Books, plan: Plan, job: int, p: int) -> bool:
+    first = books.first_held[job]
+    for i in range(books.gpus[job]):
+        if books.held_gpus[first + i] != plan.gpu_ids[plan.first[p] + i]:
+            return False
+    return True
+
+
+@kernel
+def _same_terms(books: Books, progress: Progress, plan: Plan, job: int, p: int) -> bool:
+    for r in range(books.held.shape[1]):
+        if books.held[job, r] != plan.amounts[p, r]:
+            return False
+    return bool(progress.speed[job] == plan.speed[p])
+
+
+@kernel
+def _start(
+    books: Books, jobs: Jobs, progress: Progress, tally: Tally, costs: Costs, plan: Plan, p: int, now: float
+) -> bool:
+    """Give a job its resources and draw its line from here on."""
+    job = plan.jobs[p]
+    if not take(books, job, plan.gpu_ids[plan.first[p] : plan.first[p + 1]], plan.amounts[p]):
+        return False
+    if progress.held_since[job] == np.inf:
+        progress.held_since[job] = now
+        progress.since[job] = now + (costs.restart_s if tally.start[job] < np.inf else 0.0)
+        tally.saved[job] = progress.done[job]
+        tally.start[job] = min(tally.start[job], now)
+    tally.span_start[job] = now
+    progress.speed[job] = plan.speed[p]
+    left = jobs.iterations[job] - progress.done[job]
+    per_iteration = jobs.iteration_s[job] / plan.speed[p]
+    quantum = progress.quantum[0]
+    if quantum > 0.0:
+        progress.rate[job] = np.floor(quantum / per_iteration)
+        spans = max(np.ceil(left / progress.rate[job]), 1.0)
+        tally.finish_at[job] = progress.since[job] + quantum * spans
+    else:
+        pace = costs.checkpoint_every_s / (costs.checkpoint_every_s + costs.checkpoint_s)
+        progress.rate[job] = pace / per_iteration
+        tally.finish_at[job] = progress.since[job] + left / progress.rate[job]
+    return True
+
+
+@kernel
+def _note_reason(tally: Tally, job: int, reason: int, now: float) -> None:
+    old = tally.reason[job]
+    if old == reason:
+        return
+    if old != PLACED:
+        tally.waits[job, old] += now - tally.reason_since[job]
+    tally.reason[job] = reason
+    tally.reason_since[job] = now
