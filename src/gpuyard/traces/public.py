@@ -1,0 +1,81 @@
+"""From a public trace's columns to jobs, by the same rules for every format."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core.errors import InputError
+from gpuyard.core.workload import Workload
+from gpuyard.traces import draws
+from gpuyard.traces.models import assign, translate
+from gpuyard.traces.options import ReadOptions
+
+Columns = dict[str, Any]
+
+
+def jobs_from(
+    columns: Columns,
+    options: ReadOptions,
+    *,
+    source: str,
+    rows: NDArray[np.int64],
+    notes: tuple[str, ...] = (),
+    start_clock: bool = True,
+) -> Workload:
+    """Build a workload from columns named as the fields of Job, of which a public trace may lack several.
+
+    Rows that cannot run are left out and counted in the notes, the clock starts at the first job, foreign model names
+    are translated, and missing ids, arrivals and models are filled in.
+    """
+    said = list(notes)
+    kept = _runnable(columns, said)
+    if not kept.any():
+        raise InputError("holds no job that could run" + "".join(f"; {note}" for note in said), file=source)
+    columns = {name: np.asarray(values, dtype=object if name in _TEXTS else None)[kept]
+               for name, values in columns.items()}  # fmt: skip
+    rows, count = rows[kept], int(kept.sum())
+    if "arrival_s" not in columns:
+        columns["arrival_s"] = draws.arrivals(count, load=options.load, seed=options.seed)
+        said.append(f"the trace has no arrivals: drawn at {options.load:g} jobs an hour, seed {options.seed}")
+    elif start_clock:
+        _start_clock(columns, said)
+    order = np.argsort(columns["arrival_s"], kind="stable")
+    columns = {name: values[order] for name, values in columns.items()}
+    columns.setdefault("job_id", np.arange(count))
+    if "model" in columns:
+        columns["model"], strangers = translate(list(columns["model"]))
+        said += strangers
+    else:
+        columns["model"] = assign(count, options.split, options.assignment, options.seed)
+        shares = "-".join(f"{share:g}" for share in options.split)
+        said.append(f"the trace names no models: assigned by {options.assignment}, split {shares}")
+    return Workload.from_columns(columns, source=source, rows=rows[order], notes=said)
+
+
+_CALENDAR = 1e9
+"""A first arrival above this is a date in seconds since 1970."""
+
+_TEXTS = frozenset({"model", "tenant", "gpu_types"})
+
+
+def _runnable(columns: Columns, said: list[str]) -> NDArray[np.bool_]:
+    """Mark the rows that ask for a GPU and take time; note how many do not."""
+    idle = ~(np.asarray(columns["gpus"]) > 0)
+    instant = ~(np.asarray(columns["duration_s"]) > 0) & ~idle
+    for bad, why in ((idle, "ask for no GPU"), (instant, "have no duration above 0")):
+        if bad.any():
+            said.append(f"{int(bad.sum())} rows left out: they {why}")
+    return ~(idle | instant)
+
+
+def _start_clock(columns: Columns, said: list[str]) -> None:
+    first = float(columns["arrival_s"].min())
+    columns["arrival_s"] = columns["arrival_s"] - first
+    if first >= _CALENDAR:
+        said.append(f"time counts from the first job, {datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M:%S}")
+    elif first > 0:
+        said.append(f"time counts from the first job, {first:.15g} s on the trace's own clock")

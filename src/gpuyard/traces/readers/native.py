@@ -1,0 +1,116 @@
+"""gpuyard's own workload files: YAML to write by hand, Parquet for many jobs. Fields are those of core.workload.Job."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.workload import Job, Workload
+from gpuyard.traces.models import check_models
+from gpuyard.traces.options import Reader, ReadOptions
+from gpuyard.traces.source import Source
+from gpuyard.traces.yaml_rows import Record, read_records
+
+HEADING = "gpuyard"
+VERSION = "workload/1"
+
+REQUIRED = ("job_id", "arrival_s", "gpus", "model")
+TEXTS = frozenset({"model", "tenant", "gpu_types"})
+WHOLE = frozenset({"priority"})
+DEFAULTS: dict[str, Any] = {
+    name: spec.default for name, spec in Job.__dataclass_fields__.items() if name not in REQUIRED
+}
+
+
+def _read_yaml(source: Source, _: ReadOptions) -> Workload:
+    records = read_records(source, VERSION, "jobs")
+    for record in records:
+        _check_names(record.values, source.name, record.row)
+    names = [name for name in Job.__dataclass_fields__ if any(name in record.values for record in records)]
+    columns = {name: [_value(record, name, source.name) for record in records] for name in names}
+    return _workload(columns, np.array([record.row for record in records]), source.name)
+
+
+def _read_parquet(source: Source, _: ReadOptions) -> Workload:
+    try:
+        frame = pl.read_parquet(io.BytesIO(source.data))
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"is not a readable Parquet file: {error}", file=source.name) from None
+    if not frame.height:
+        raise InputError("holds no jobs", file=source.name)
+    _check_names(dict.fromkeys(frame.columns), source.name, None)
+    rows = np.arange(1, frame.height + 1)
+    columns = {name: _column(frame[name], source.name) for name in frame.columns}
+    return _workload(columns, rows, source.name)
+
+
+def _workload(columns: dict[str, Any], rows: NDArray[np.int64], source: str) -> Workload:
+    check_models(columns["model"], rows, source)
+    return Workload.from_columns(columns, source=source, rows=rows)
+
+
+def _check_names(values: dict[str, Any], source: str, row: int | None) -> None:
+    """Refuse fields that a job does not have, and a job without those it needs."""
+    for name in values:
+        if name not in Job.__dataclass_fields__:
+            raise InputError(
+                "is not a field of a job", file=source, row=row, value=name,
+                hint=nearest(str(name), Job.__dataclass_fields__),
+            )  # fmt: skip
+    for name in REQUIRED:
+        if name not in values:
+            raise InputError("is missing; a job needs " + ", ".join(REQUIRED), file=source, row=row, field=name)
+
+
+def _value(record: Record, name: str, source: str) -> Any:
+    value = record.values.get(name, DEFAULTS.get(name))
+    rule = _broken_rule(name, value, given=name in record.values)
+    if rule:
+        raise InputError(rule, file=source, row=record.row, field=name, value=value)
+    return value
+
+
+def _broken_rule(name: str, value: Any, *, given: bool = True) -> str | None:
+    if name == "job_id":
+        return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "must be a number or a name"
+    if name in TEXTS:
+        return None if isinstance(value, str) else "must be text"
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return "must be a number"
+    if name in WHOLE and (value != int(value) or abs(value) >= 2**31):
+        return "must be a whole number"
+    return None if np.isfinite(value) or not given else "must be a finite number"
+
+
+def _column(series: pl.Series, source: str) -> Any:
+    """Return a Parquet column as a reader of YAML would see it: absent values are the default."""
+    name, kind = series.name, series.dtype
+    fits = kind == pl.String if name in TEXTS else kind.is_numeric() or (name == "job_id" and kind == pl.String)
+    if not fits or ((name in WHOLE or name == "job_id") and kind.is_float()):
+        wanted = "text" if name in TEXTS else "whole numbers" if name in WHOLE else "numbers"
+        raise InputError(f"is a column of {kind}; it must hold {wanted}", file=source, field=name)
+    absent = series.is_null()
+    if absent.any() and name in REQUIRED:
+        raise InputError("is absent", file=source, row=int(absent.arg_max() or 0) + 1, field=name)
+    if name not in REQUIRED:
+        series = series.fill_null(DEFAULTS[name])
+    return series.to_list() if kind == pl.String else series.to_numpy()
+
+
+YAML = Reader(
+    "gpuyard-yaml",
+    f"gpuyard's own workload file, '{HEADING}: {VERSION}'",
+    lambda head: bool(head.lines) and head.lines[0].replace(" ", "").startswith(f"{HEADING}:workload/"),
+    _read_yaml,
+)
+PARQUET = Reader(
+    "gpuyard-parquet",
+    "gpuyard's own workload file in Parquet, columns as in YAML",
+    lambda head: head.raw[:4] == b"PAR1",
+    _read_parquet,
+)

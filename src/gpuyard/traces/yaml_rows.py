@@ -1,0 +1,72 @@
+"""YAML files that hold a list of records under a heading, read so that each record knows its line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from gpuyard.core.errors import InputError
+from gpuyard.traces.source import Source
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Record:
+    """One entry of the list, and the line it begins on."""
+
+    row: int
+    values: dict[str, Any]
+
+
+def read_records(source: Source, version: str, name: str) -> list[Record]:
+    """Return the entries under `name` of a file that begins 'gpuyard: VERSION'."""
+    root, construct = _compose(source)
+    if not isinstance(root, yaml.MappingNode):
+        raise InputError(f"must begin with 'gpuyard: {version}'", file=source.name, row=1)
+    parts = {key.value: (key, node) for key, node in root.value}
+    heading = parts["gpuyard"][1].value if "gpuyard" in parts else None
+    if heading != version:
+        raise InputError(
+            f"is not a version this gpuyard reads; it reads {version}", file=source.name, row=1, field="gpuyard",
+            value=heading,
+        )  # fmt: skip
+    for key, (node, _) in parts.items():
+        if key not in ("gpuyard", name):
+            raise InputError(
+                f"is not a part of this file, which has 'gpuyard' and '{name}'", file=source.name,
+                row=node.start_mark.line + 1, value=key,
+            )  # fmt: skip
+    entries = parts[name][1] if name in parts else None
+    if not isinstance(entries, yaml.SequenceNode) or not entries.value:
+        raise InputError("must be a list with at least one entry", file=source.name, field=name)
+    return [_record(source, node, construct) for node in entries.value]
+
+
+def _compose(source: Source) -> tuple[Any, Any]:
+    text = source.text()
+    try:
+        loader = _Loader(text)
+        return loader.get_single_node(), loader.construct_document
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        row = mark.line + 1 if mark else None
+        raise InputError(f"is not valid YAML: {error.problem}", file=source.name, row=row) from None
+    except yaml.YAMLError as error:
+        raise InputError(f"is not valid YAML: {error}", file=source.name) from None
+
+
+def _record(source: Source, node: Any, construct: Any) -> Record:
+    row = node.start_mark.line + 1
+    if not isinstance(node, yaml.MappingNode):
+        raise InputError("must be a mapping of fields to values", file=source.name, row=row, value=node.value)
+    names = [key.value for key, _ in node.value]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
+    try:
+        return Record(row, construct(node))
+    except yaml.MarkedYAMLError as error:
+        raise InputError(f"is not valid YAML: {error.problem}", file=source.name, row=row) from None
