@@ -119,7 +119,10 @@ class _Pool(Generic[T, R]):
         index = next(self._waiting, None)
         if index is not None:
             self._busy[pipe] = index
-            pipe.send(self._tasks[index])
+            try:
+                pipe.send(self._tasks[index])
+            except (BrokenPipeError, ConnectionResetError):
+                raise _died(self._workers[pipe], index) from None
 
     def _hear(self, pipe: Connection) -> Iterator[Outcome[R]]:
         index = self._busy[pipe]
@@ -149,7 +152,7 @@ class _Pool(Generic[T, R]):
 
 @contextmanager
 def _no_ctrl_c() -> Iterator[None]:
-    """Start processes that never hear Ctrl-C, which reaches the whole group: the parent decides what it means."""
+    """Start processes that are deaf to Ctrl-C, which reaches the whole group: the parent decides what it means."""
     resource_tracker.ensure_running()  # or the first process to start would start it, and undo the mask
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -168,7 +171,7 @@ def _died(process: BaseProcess, index: int) -> GpuyardError:
 
 def _serve(pipe: Connection, work: Callable[[Any, Report], Any]) -> None:
     """Do tasks as they come until told to stop."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt_once)
     try:
         while True:
             pipe.send(_attempt(work, pipe.recv(), lambda share: pipe.send(("share", share))))
@@ -176,8 +179,14 @@ def _serve(pipe: Connection, work: Callable[[Any, Report], Any]) -> None:
         return
 
 
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
+def _interrupt_once(*_: object) -> None:
+    """Turn the parent's word into an ordinary interrupt, which code that must not stop half-way can hold back.
+
+    Only one comes through: a second would hit the tidying up after the first.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.raise_signal(signal.SIGINT)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _attempt(work: Callable[[Any, Report], Any], task: Any, report: Report) -> tuple[str, Any]:
