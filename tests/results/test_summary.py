@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gpuyard.core.cluster import Cluster
-from gpuyard.results import Run, summarise
+from gpuyard.results import TIMELINE_SCHEMA, Run, summarise
 
 from .builder import CLUSTER, HOUR, build, job, span, three_jobs
 
@@ -58,6 +58,14 @@ def test_a_run_without_finished_jobs_has_no_completion_times() -> None:
     run = build([job(1, finish_s=None, held_s=0.0)], [span(1, 0, 0, [0])])
     assert run.summary["mean_jct_h"] is None
     assert run.summary["gpu_use"] is None, "no time has passed"
+
+
+def test_without_a_timeline_only_the_use_of_gpus_is_known() -> None:
+    run = three_jobs()
+    summary = summarise(run.jobs, pl.DataFrame(schema=TIMELINE_SCHEMA), Cluster.parse(CLUSTER), policy="x")
+    assert summary["gpu_use"] == pytest.approx(7 / 8)
+    assert summary["cpu_use"] is None
+    assert summary["mean_jct_h"] == run.summary["mean_jct_h"]
 
 
 def test_the_end_can_be_later_than_the_last_span() -> None:

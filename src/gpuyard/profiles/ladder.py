@@ -24,13 +24,9 @@ def ladder(profile: ModelProfile, share: Share, gpu_type: str = "") -> NDArray[n
     """
     rows = [_guarantee(profile, _within(share))]
     for level in np.unique(profile.throughput):
-        row, column = profile.cheapest(float(level))
-        speed = float(profile.throughput[row, column])
-        if speed > rows[-1][3]:
-            need = (float(profile.cpu_grid[row]), float(profile.memory_grid[column]), profile.storage_need(speed))
-            rows.append((_up(need[0]), _up(need[1]), _up(need[2]), speed))
-    # A model may trade memory for CPUs; a job that climbs keeps what it has, so that stepping down only ever frees.
-    table = np.maximum.accumulate(np.array(rows, dtype=np.float64), axis=0)
+        if level > rows[-1][3]:
+            rows.append(_step_up(profile, rows[-1], float(level)))
+    table = np.array(rows, dtype=np.float64)
     table[:, 3] *= profile.factor(gpu_type)
     return table
 
@@ -62,6 +58,18 @@ def _guarantee(profile: ModelProfile, share: Share) -> Row:
     fed = min(profile.fed_speed(cpus, memory), profile.storage_limit(storage))
     storage = min(storage, _up(profile.storage_need(fed)))
     return cpus, memory, storage, profile.speed(cpus, memory, storage)
+
+
+def _step_up(profile: ModelProfile, held: Row, level: float) -> Row:
+    """Return the cheapest point that reaches a level of throughput and gives back nothing of what is held.
+
+    A model may trade memory for CPUs; as a job that climbs keeps what it has, stepping down only ever frees.
+    """
+    row, column = profile.cheapest(level)
+    cpus = max(held[0], _up(float(profile.cpu_grid[row])))
+    memory = max(held[1], _up(float(profile.memory_grid[column])))
+    storage = max(held[2], _up(profile.storage_need(float(profile.throughput[row, column]))))
+    return cpus, memory, storage, max(level, profile.speed(cpus, memory, storage))
 
 
 def _cut(profile: ModelProfile, cpus: float, memory: float, target: float) -> tuple[float, float]:

@@ -109,9 +109,9 @@ def rebased(
 
 def _between(grid: NDArray[np.float64], value: float) -> tuple[int, int, float]:
     """Return the grid points around a value and how far it is from the lower to the upper one."""
-    high = min(bisect_right(grid, value), len(grid) - 1)
-    low = max(high - 1, 0)
-    if low == high:
-        return low, high, 0.0
-    part = (value - float(grid[low])) / float(grid[high] - grid[low])
-    return low, high, min(1.0, max(0.0, part))
+    high = bisect_right(grid, value)
+    if high in {0, len(grid)}:
+        edge = min(high, len(grid) - 1)
+        return edge, edge, 0.0
+    low = high - 1
+    return low, high, (value - float(grid[low])) / float(grid[high] - grid[low])

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from gpuyard.core.cluster import CPU, MEMORY, Cluster
 
 HOUR = 3600.0
+_SHARES = ("gpu_use", "cpu_use", "memory_use", "cpu_allocated", "memory_allocated")
 _PERCENTILES = {"p50_jct_h": 50.0, "p99_jct_h": 99.0, "p999_jct_h": 99.9}
 
 
@@ -27,7 +28,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Sum up a run; completion times cover the measured jobs, use of the cluster covers 0 to `end_s`.
 
-    `end_s` is the last event in the tables when it is not given. A figure that no job supports is None.
+    `end_s` is the last event in the tables when it is not given. A figure that no job supports is None, and so
+    is the use of CPUs and memory when the run kept no timeline.
     """
     measured = jobs.filter(pl.col("measured"))
     finished = measured.filter(pl.col("finish_s").is_not_null())
@@ -95,18 +97,18 @@ def _completion(finished: pl.DataFrame) -> dict[str, float | None]:
 
 
 def _use(jobs: pl.DataFrame, timeline: pl.DataFrame, cluster: Cluster, end_s: float) -> dict[str, float | None]:
+    if not timeline.height:
+        gpu_seconds = float(np.sum((jobs["gpus"] * jobs["held_s"]).to_numpy()))
+        whole = cluster.total_gpus * end_s
+        return dict.fromkeys(_SHARES) | {"gpu_use": gpu_seconds / whole if whole > 0 else None}
     totals = cluster.capacity.sum(axis=0)
-    capacity = {
-        "gpu_use": ("gpus", float(cluster.total_gpus)),
-        "cpu_use": ("cpus_used", float(totals[CPU])),
-        "memory_use": ("memory_used_gb", float(totals[MEMORY])),
-        "cpu_allocated": ("cpus", float(totals[CPU])),
-        "memory_allocated": ("memory_gb", float(totals[MEMORY])),
-    }
+    cpus, memory = float(totals[CPU]), float(totals[MEMORY])
+    columns = ("gpus", "cpus_used", "memory_used_gb", "cpus", "memory_gb")
+    capacities = (float(cluster.total_gpus), cpus, memory, cpus, memory)
     held = spans(jobs, timeline).collect()
     length = held["end_s"].to_numpy() - held["start_s"].to_numpy()
     shares: dict[str, float | None] = {}
-    for name, (column, total) in capacity.items():
+    for name, column, total in zip(_SHARES, columns, capacities, strict=True):
         # numpy adds in a fixed order; a sum spread over threads could differ in the last digit between runs
         amount = float(np.sum(held[column].to_numpy() * length))
         shares[name] = amount / (total * end_s) if total * end_s > 0 else None

@@ -38,7 +38,9 @@ def read_cluster(text: str) -> Cluster:
     """Read a cluster from the file of this name, or from the short form as in '16x8:cpus=24,memory=500GB'."""
     if not Path(text).is_file():
         if Path(text).suffix.lower() in SUFFIXES or "/" in text.partition(":")[0]:
-            raise InputError("does not exist", file=text, hint="Name a cluster file, or write 16x8:cpus=24,memory=500GB")
+            raise InputError(
+                "does not exist", file=text, hint="Name a cluster file, or write 16x8:cpus=24,memory=500GB"
+            )
         return Cluster.parse(text)
     source = Source.open(text)
     if {"sn", "cpu_milli", "memory_mib", "gpu", "model"} <= source.head.columns:
@@ -93,9 +95,7 @@ def _ini_value(source: Source, key: str, text: str) -> int:
         )
     least = 1 if key in ("racks", "servers_per_rack", "gpus_per_server") else 0
     if not text.strip().isdecimal() or int(text) < least:
-        raise InputError(
-            f"must be a whole number, {least} or more", file=source.name, row=row, field=key, value=text
-        )
+        raise InputError(f"must be a whole number, {least} or more", file=source.name, row=row, field=key, value=text)
     return int(text)
 
 

@@ -63,9 +63,7 @@ class Table:
     def _refuse(self, bad: pl.Series, name: str, rule: str) -> None:
         if bad.any():
             at = int(bad.arg_max() or 0)
-            raise InputError(
-                rule, file=self.source, row=int(self.rows[at]), field=name, value=self.frame[name][at]
-            )
+            raise InputError(rule, file=self.source, row=int(self.rows[at]), field=name, value=self.frame[name][at])
 
 
 def read_table(

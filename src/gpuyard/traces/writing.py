@@ -48,9 +48,7 @@ def write(workload: Workload, path: str | os.PathLike[str]) -> None:
     suffix = Path(path).suffix.lower()
     makers = {".yaml": _yaml, ".yml": _yaml, ".parquet": _parquet}
     if suffix not in makers:
-        raise InputError(
-            "is not a suffix of a workload file", file=path, value=suffix, hint=nearest(suffix, [*makers])
-        )
+        raise InputError("is not a suffix of a workload file", file=path, value=suffix, hint=nearest(suffix, [*makers]))
     _replace(path, makers[suffix](workload))
 
 

@@ -199,7 +199,7 @@ def _reclaim(world: Round, jobs: Jobs, books: Books, wide: int, need: Floats, sh
     target = np.empty(len(world.gpus), dtype=np.int64)
     _reclaim_targets(world, wide, target)
     chosen = np.empty(world.count[0], dtype=np.int64)
-    for node in range(len(target)):
+    for node in np.argsort(world.gpus, kind="mergesort"):
         if target[node] == 0:
             continue
         missing = np.maximum(0.0, need * target[node] - world.free[node])

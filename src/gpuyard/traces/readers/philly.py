@@ -131,9 +131,7 @@ def _runs(log: _Log, philly: PhillyOptions, dropped: Counter[str]) -> Iterator[_
                 yield _Run(number, f"{name}#{turn}", tenant, arrival, attempt.gpus, attempt.duration_s)
 
 
-def _attempt(
-    log: _Log, number: int, raw: Any, philly: PhillyOptions, dropped: Counter[str]
-) -> _Attempt | None:
+def _attempt(log: _Log, number: int, raw: Any, philly: PhillyOptions, dropped: Counter[str]) -> _Attempt | None:
     """Return an attempt, or None and a count of why when it cannot be used."""
     start, end = (log.seconds(number, raw, name) for name in ("start_time", "end_time"))
     if start is None or end is None:

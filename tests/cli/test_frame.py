@@ -1,0 +1,94 @@
+"""The frame around all commands: instant help, one-line errors, manners in pipes."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuyard import __version__
+from gpuyard.cli import COMMANDS, load_command
+
+HEAVY = ("numpy", "polars", "numba", "matplotlib", "scipy", "pydantic", "yaml", "ray", "rich")
+
+
+def gpuyard(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gpuyard", *args],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | environment,
+    )
+
+
+def test_help_names_every_command_within_a_fifth_of_a_second() -> None:
+    seconds = []
+    for _ in range(10):  # the best one counts: other tests share the cores
+        start = time.perf_counter()
+        done = gpuyard("--help")
+        seconds.append(time.perf_counter() - start)
+    assert all(f"  {name} " in done.stdout for name in COMMANDS)
+    assert min(seconds) < 0.2
+
+
+@pytest.mark.parametrize("args", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+def test_help_imports_nothing_heavy(args: list[str]) -> None:
+    code = f"""
+import sys
+from gpuyard.cli import main
+try:
+    main({args})
+except SystemExit as end:
+    assert end.code == 0, end.code
+print("HEAVY:", [name for name in {HEAVY} if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "HEAVY: []"
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "trace"])
+def test_a_command_s_own_help_starts_as_the_list_says(name: str) -> None:
+    assert load_command(name).help.startswith(COMMANDS[name])
+
+
+def test_version() -> None:
+    assert gpuyard("--version").stdout == f"gpuyard {__version__}\n"
+
+
+def test_an_unknown_command_names_the_nearest() -> None:
+    done = gpuyard("simulat")
+    assert done.returncode == 2
+    assert "Did you mean 'simulate'?" in done.stderr
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = gpuyard("compare", str(tmp_path / "none"), str(tmp_path / "none2"))
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_debug_shows_the_traceback(tmp_path: Path) -> None:
+    done = gpuyard("compare", str(tmp_path / "none"), str(tmp_path / "none2"), GPUYARD_DEBUG="1")
+    assert "Traceback" in done.stderr
+
+
+def test_a_closed_pipe_is_silent() -> None:
+    command = f"{sys.executable} -m gpuyard simulate --jobs 200 --format csv 2>&1 >&3 | cat >&2"
+    code = f"exec 3> >(exec true); sleep 0.2; {command}"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Broken" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    code = f"{sys.executable} -m gpuyard --version > /dev/full"
+    done = subprocess.run(["bash", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr == "error: No space left on device\n"
