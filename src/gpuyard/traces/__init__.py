@@ -1,9 +1,10 @@
 """What arrives and where it runs: readers of public traces and cluster files, generators, record and replay."""
 
 from gpuyard.traces.clusters import read_cluster
+from gpuyard.traces.facts import describe
 from gpuyard.traces.options import PhillyOptions
-from gpuyard.traces.reading import find_reader, read_workload
 from gpuyard.traces.readers import READERS
+from gpuyard.traces.reading import find_reader, read_workload
 from gpuyard.traces.source import Source
 from gpuyard.traces.synthetic import generate, with_arrivals
 from gpuyard.traces.writing import record, write
@@ -14,6 +15,7 @@ __all__ = [
     "READERS",
     "PhillyOptions",
     "Source",
+    "describe",
     "find_reader",
     "generate",
     "read",

@@ -66,9 +66,9 @@ def _runnable(columns: Columns, said: list[str]) -> NDArray[np.bool_]:
     """Mark the rows that ask for a GPU and take time; note how many do not."""
     idle = ~(np.asarray(columns["gpus"]) > 0)
     instant = ~(np.asarray(columns["duration_s"]) > 0) & ~idle
-    for bad, why in ((idle, "ask for no GPU"), (instant, "have no duration above 0")):
+    for bad, why in ((idle, "no GPU asked for"), (instant, "no duration above 0")):
         if bad.any():
-            said.append(f"{int(bad.sum())} rows left out: they {why}")
+            said.append(f"{int(bad.sum())} left out: {why}")
     return ~(idle | instant)
 
 

@@ -17,7 +17,7 @@ import yaml
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.workload import Job, Workload
-from gpuyard.profiles import load_zoo
+from gpuyard.traces.facts import iteration_times
 from gpuyard.traces.readers.native import DEFAULTS, HEADING, TEXTS, VERSION
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -55,11 +55,7 @@ def write(workload: Workload, path: str | os.PathLike[str]) -> None:
 def _iterations(workload: Workload, iteration_s: Mapping[str, float] | None) -> list[float]:
     if not np.isnan(workload.iterations).any():
         return list(workload.iterations.tolist())
-    if iteration_s is None:
-        zoo = load_zoo()
-        iteration_s = {name: zoo.profile(name).iteration_s for name in workload.models}
-    times = np.array([iteration_s[name] for name in workload.models])[workload.model]
-    counted = np.floor(workload.duration_s / times)
+    counted = np.floor(workload.duration_s / iteration_times(workload, iteration_s))
     return list(np.where(np.isnan(workload.iterations), counted, workload.iterations).tolist())
 
 

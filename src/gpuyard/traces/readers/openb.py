@@ -18,7 +18,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
     gpus = table.numbers("num_gpu")
     notes = []
     if cpu_only := int((gpus == 0).sum()):
-        notes.append(f"{cpu_only} CPU-only pods left out")
+        notes.append(f"{cpu_only} left out: CPU-only pods")
         table, gpus = table.take(gpus > 0), gpus[gpus > 0]
     columns: Columns = {
         "job_id": table.texts("name"),

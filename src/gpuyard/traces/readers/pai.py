@@ -13,7 +13,9 @@ from gpuyard.traces.public import Columns, jobs_from
 from gpuyard.traces.source import Head, Source
 from gpuyard.traces.table import Table, read_table
 
-FIELDS = tuple("job_name task_name inst_num status start_time end_time plan_cpu plan_mem plan_gpu gpu_type".split())
+_TIMES = ("start_time", "end_time")
+_PLAN = ("plan_cpu", "plan_mem", "plan_gpu", "gpu_type")
+FIELDS = ("job_name", "task_name", "inst_num", "status", *_TIMES, *_PLAN)
 STATUSES = frozenset({"Terminated", "Failed", "Running", "Waiting"})
 
 
@@ -50,7 +52,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
     }
     begun = np.isfinite(columns["arrival_s"])
     if not begun.all():
-        notes.append(f"{int((~begun).sum())} rows left out: they have no start time")
+        notes.append(f"{int((~begun).sum())} left out: no start time")
         columns = {name: np.asarray(values)[begun] for name, values in columns.items()}
     rows = jobs["row"].to_numpy()[begun]
     return jobs_from(columns, options, source=source.name, rows=rows, notes=tuple(notes))

@@ -1,0 +1,138 @@
+"""gpuyard trace: look at, convert and generate workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gpuyard.cli.output import Format, emit, human, say
+from gpuyard.core.errors import InputError
+
+if TYPE_CHECKING:
+    from gpuyard.core.workload import Workload
+
+app = typer.Typer(
+    help="Look at, convert and generate workloads.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
+
+_FACT_WIDTH = 58
+
+_File = Annotated[Path, typer.Argument(help="A trace of any known format; .gz is unpacked.")]
+_Out = Annotated[Path, typer.Option("--out", "-o", help=".yaml or .parquet (gpuyard's own), or .csv (Synergy's).")]
+_As = Annotated[str | None, typer.Option("--as", help="Read it as this format instead of telling by its content.")]
+_Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
+_Load = Annotated[float, typer.Option(help="Jobs an hour.")]
+_Split = Annotated[str, typer.Option(help="Percent of image, language and speech jobs.")]
+_Assign = Annotated[Literal["overall", "random", "fair"], typer.Option(help="How models are assigned to jobs.")]
+
+
+@app.command()
+def info(
+    file: _File,
+    *,
+    format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
+    read_as: _As = None,
+    split: _Split = "20,70,10",
+    seed: _Seed = 42,
+) -> None:
+    """Say what a trace holds."""
+    from gpuyard.traces import Source, describe, find_reader, read_workload
+
+    found = find_reader(Source.open(file), read_as).name
+    workload = read_workload(file, format=found, split=_shares(split), seed=seed)
+    facts = {"format": found, **describe(workload)}
+    emit(_lines(facts) if format == Format.table else [facts], format)
+
+
+@app.command()
+def convert(
+    file: _File,
+    out: Annotated[Path, typer.Argument(help=".yaml or .parquet (gpuyard's own), or .csv (Synergy's).")],
+    *,
+    read_as: _As = None,
+    arrivals: Annotated[
+        Literal["trace", "exponential", "static"], typer.Option(help="Keep the trace's arrivals, or draw new ones.")
+    ] = "trace",
+    load: _Load = 9.0,
+    split: _Split = "20,70,10",
+    assign: _Assign = "overall",
+    seed: _Seed = 42,
+) -> None:
+    """Read a trace and write it in another format."""
+    from gpuyard.traces import read_workload, with_arrivals
+
+    workload = read_workload(file, format=read_as, load=load, split=_shares(split), assignment=assign, seed=seed)
+    if arrivals != "trace":
+        workload = with_arrivals(workload, arrivals, load=load, seed=seed)
+    _save(workload, out)
+
+
+@app.command()
+def generate(
+    *,
+    out: _Out,
+    jobs: Annotated[int, typer.Option(help="How many jobs.")] = 8000,
+    load: _Load = 9.0,
+    split: _Split = "20,70,10",
+    seed: _Seed = 42,
+    multi_gpu: Annotated[bool, typer.Option("--multi-gpu", help="Jobs of 1, 2, 4 and 8 GPUs.")] = False,
+    small: Annotated[bool, typer.Option("--small", help="Durations of up to 10^2.7 minutes, not 10^4.")] = False,
+    arrivals: Annotated[
+        Literal["exponential", "static"], typer.Option(help="A stream, or all at once.")
+    ] = "exponential",
+    assign: _Assign = "overall",
+) -> None:
+    """Draw a workload as Synergy draws it; the defaults give the one of its published check values."""
+    from gpuyard import traces
+
+    workload = traces.generate(
+        jobs,
+        load=load,
+        split=_shares(split),
+        seed=seed,
+        multi_gpu=multi_gpu,
+        arrivals=arrivals,
+        durations="small" if small else "exponential",
+        assignment=assign,
+    )
+    _save(workload, out)
+
+
+def _shares(text: str) -> tuple[float, float, float]:
+    try:
+        image, language, speech = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            "must be three numbers: image,language,speech", field="--split", value=text, hint="Example: 20,70,10"
+        ) from None
+    return image, language, speech
+
+
+def _save(workload: Workload, out: Path) -> None:
+    from gpuyard.traces import record, write
+
+    if out.suffix.lower() == ".csv":
+        if lost := record(workload, out):
+            say(f"Synergy's CSV has no column for {', '.join(lost)}: left out; write .parquet or .yaml to keep them.")
+    else:
+        write(workload, out)
+    for note in workload.notes:
+        say(note)
+    say(f"{out}: {len(workload)} jobs")
+
+
+def _lines(facts: dict[str, Any]) -> list[dict[str, str]]:
+    """Break long facts into several lines, so that a table of them fits a terminal."""
+    rows = []
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            texts = [", ".join(f"{key}: {count}" for key, count in value.items())]
+        else:
+            texts = [human(one) for one in (value if isinstance(value, list) else [value])]
+        lines = [line for text in texts for line in wrap(text, _FACT_WIDTH)]
+        labels = [name.replace("_", " "), *[""] * (len(lines) - 1)]
+        rows += [{"what": label, "value": line} for label, line in zip(labels, lines, strict=False)]
+    return rows

@@ -1,0 +1,50 @@
+"""What a workload holds, in a few figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core.workload import Workload
+from gpuyard.profiles import load_zoo
+
+
+def iteration_times(workload: Workload, iteration_s: Mapping[str, float] | None = None) -> NDArray[np.float64]:
+    """Return each job's seconds per iteration, from this table or from the zoo at the reference share."""
+    if iteration_s is None:
+        zoo = load_zoo()
+        iteration_s = {name: zoo.profile(name).iteration_s for name in workload.models}
+    return np.array([iteration_s[name] for name in workload.models])[workload.model]
+
+
+def describe(workload: Workload) -> dict[str, Any]:
+    """Return figures about a workload; where only iterations are known, durations are those at the reference share."""
+    seconds = workload.duration_s
+    if np.isnan(seconds).any():
+        seconds = np.where(np.isnan(seconds), workload.iterations * iteration_times(workload), seconds)
+    hours = seconds / 3600
+    sizes, counts = np.unique(workload.gpus, return_counts=True)
+    return {
+        "source": workload.source,
+        "jobs": len(workload),
+        "span_h": float(workload.arrival_s[-1] - workload.arrival_s[0]) / 3600,
+        "jobs_per_hour": workload.jobs_per_hour,
+        "gpus": {f"{size:g}": int(count) for size, count in zip(sizes, counts, strict=True)},
+        "duration_median_h": float(np.median(hours)),
+        "duration_mean_h": float(np.mean(hours)),
+        "duration_p99_h": float(np.percentile(hours, 99)),
+        "gpu_hours": float(np.sum(hours * workload.gpus)),
+        "models": _counts(workload.model, workload.models),
+        "tenants": _counts(workload.tenant, workload.tenants),
+        "gpu_types": _counts(workload.gpu_type, tuple(name or "any" for name in workload.gpu_types)),
+        "notes": list(workload.notes),
+    }
+
+
+def _counts(codes: NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
+    """Count the jobs of each name, most first."""
+    counts = np.bincount(codes, minlength=len(names))
+    return {names[at]: int(counts[at]) for at in np.argsort(-counts, kind="stable") if counts[at]}
