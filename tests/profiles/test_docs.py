@@ -1,0 +1,29 @@
+"""The examples in docs/profiles.md are what they say."""
+
+import re
+from pathlib import Path
+
+from gpuyard.profiles import load_zoo
+
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "profiles.md").read_text(encoding="utf-8")
+
+
+def example(language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)
+    assert found is not None
+    return found.group(1)
+
+
+def test_example_file_loads(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.yaml"
+    path.write_text(example("yaml"), encoding="utf-8")
+    assert load_zoo([path]).profile("mynet").best() == (6, 125, 80, 1.9)
+
+
+def test_example_code_runs() -> None:
+    exec(compile(example("python"), "docs/profiles.md", "exec"), {})
+
+
+def test_every_bundled_model_is_listed() -> None:
+    for name in load_zoo().names:
+        assert f"`{name}`" in TEXT
