@@ -1,0 +1,1 @@
+"""Tables, figures and HTML about runs; reads runs, never runs anything."""

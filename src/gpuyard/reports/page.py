@@ -1,0 +1,140 @@
+"""The report: one HTML file that needs nothing but itself, and the same charts as PNGs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpuyard.core.errors import InputError
+from gpuyard.reports import charts, findings, markup, sections, timecharts
+from gpuyard.reports.canvas import to_png, to_svg
+from gpuyard.reports.series import series
+from gpuyard.reports.words import load_of, run_labels
+from gpuyard.results import Run
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DETAILED = 8
+"""How many runs get charts of their own unless told otherwise."""
+
+
+@dataclass
+class _Pictures:
+    """Collects PNGs while the page is put together."""
+
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    def add(self, name: str, title: str, caption: str, drawing: Figure) -> str:
+        """Draw once for the page and once as a file; return the HTML."""
+        svg = to_svg(drawing, name)
+        self.files[f"{name}.png"] = to_png(drawing, title)
+        return markup.figure(name, title, caption, svg)
+
+
+def write_report(
+    runs: Sequence[Run],
+    out: Path | str,
+    *,
+    details: int = DETAILED,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Path:
+    """Write report.html and its PNGs into a folder and return the page's path."""
+    if not runs:
+        raise InputError("a report needs at least one run", field="runs")
+    page, pictures = build_report(runs, details=details, progress=progress)
+    folder = Path(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in pictures.items():
+        _replace(folder / name, content)
+    _replace(folder / "report.html", page.encode())  # last: where there is a page, its pictures are there too
+    return folder / "report.html"
+
+
+def build_report(
+    runs: Sequence[Run], *, details: int = DETAILED, progress: Callable[[str], None] = lambda _: None
+) -> tuple[str, dict[str, bytes]]:
+    """Return the page and the PNGs by name."""
+    pictures = _Pictures()
+    parts = [sections.header(runs), sections.warnings(runs), sections.figures_table(runs)]
+    progress("comparing runs")
+    parts.append(_completion(runs, pictures))
+    parts.append(_waiting(runs, pictures))
+    names = _slugs(run_labels(runs))
+    parts.append("<h2>Over time</h2>\n")
+    for number, (run, label, name) in enumerate(zip(runs, run_labels(runs), names, strict=True)):
+        if number < details and run.timeline.height:
+            progress(f"drawing {label}")
+            parts.append(_over_time(run, label, name, pictures, opened=number < 2))
+    parts += [sections.left_out(runs, details), sections.inputs(runs), sections.footer(runs)]
+    return markup.document(findings.headline(runs), "".join(parts)), pictures.files
+
+
+def _completion(runs: Sequence[Run], pictures: _Pictures) -> str:
+    html = "<h2>How long jobs took</h2>\n"
+    if len(runs) > 1:
+        caption = (
+            "Strong bar: mean; pale bar: the 99th percentile. Measured jobs that finished; from arrival to finish."
+        )
+        html += pictures.add("policies", findings.means(runs), caption, charts.policy_bars(runs))
+    if len({load_of(run) for run in runs} - {None}) > 1:
+        caption = "Mean completion time of measured jobs, against how many jobs arrive per hour."
+        html += pictures.add("load", findings.against_load(runs), caption, charts.mean_against_load(runs))
+    caption = "Read upwards from a time: the share of jobs done within it. A curve further left is better."
+    return html + pictures.add("jct-cdf", findings.tail(runs), caption, charts.jct_cdf(runs))
+
+
+def _waiting(runs: Sequence[Run], pictures: _Pictures) -> str:
+    caption = "Mean over all jobs, by what each second of waiting was spent on."
+    chart = pictures.add("waits", findings.waiting(runs), caption, charts.wait_reasons(runs))
+    return "<h2>Why jobs waited</h2>\n" + chart + sections.reasons_table(runs) + sections.longest_waits(runs)
+
+
+def _over_time(run: Run, label: str, name: str, pictures: _Pictures, *, opened: bool) -> str:
+    values = series(run)
+    html = pictures.add(
+        f"{name}-utilisation",
+        findings.utilisation(run),
+        "Means per interval. What is held above what its job can use is idle.",
+        timecharts.utilisation(run, values),
+    )
+    html += pictures.add(
+        f"{name}-demand",
+        findings.demand(values),
+        "GPUs that all arrived and unfinished jobs ask for, and how many such jobs there are.",
+        timecharts.demand(run, values),
+    )
+    html += pictures.add(
+        f"{name}-gpus",
+        f"Who ran where with {label}",
+        timecharts.explain_who_ran_where(run),
+        timecharts.who_ran_where(run),
+    )
+    state = " open" if opened else ""
+    return f'<details class="run"{state}><summary>{markup.text(label)}</summary>\n{html}</details>\n'
+
+
+def _slugs(labels: Sequence[str]) -> list[str]:
+    """Return file names from labels, each its own."""
+    names: list[str] = []
+    for label in labels:
+        base = re.sub(r"[^a-z0-9]+", "-", label.lower()).strip("-")[:60] or "run"
+        number = 1
+        while (name := base if number == 1 else f"{base}-{number}") in names:
+            number += 1
+        names.append(name)
+    return names
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)  # noqa: PTH105  # one step: a reader sees the old page or the new one
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,89 @@
+"""How runs, times and reasons are put into words, the same in every table, chart and sentence."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import GpuyardError
+from gpuyard.results import Run
+
+REASONS = {
+    "wait_gpus_s": "GPUs taken by jobs ahead",
+    "wait_fragments_s": "free GPUs too few or scattered",
+    "wait_resources_s": "CPU, memory or storage",
+    "wait_round_s": "next scheduling round",
+    "wait_quota_s": "tenant's quota",
+    "wait_nodes_s": "nodes down",
+}
+"""What a job waited for, by column of jobs.parquet, the usual suspects first."""
+
+
+def run_labels(runs: Sequence[Run]) -> list[str]:
+    """Name each run by its policy, and by load, seed or number only where that is needed to tell them apart."""
+    labels = [policy_of(run) for run in runs]
+    details = [
+        ["" if load_of(run) is None else f"{load_of(run):g} jobs/h" for run in runs],
+        ["" if run.info.get("seed") is None else f"seed {run.info['seed']}" for run in runs],
+        [run.path.name if run.path else "" for run in runs],
+    ]
+    for column in details:
+        counts = Counter(labels)
+        if len(set(column)) > 1:
+            labels = [
+                f"{label}, {detail}" if counts[label] > 1 and detail else label
+                for label, detail in zip(labels, column, strict=True)
+            ]
+    counts = Counter(labels)
+    return [f"{label} #{number}" if counts[label] > 1 else label for number, label in enumerate(labels, start=1)]
+
+
+def policy_of(run: Run) -> str:
+    """Return the run's policy, as on the command line."""
+    return str(run.summary.get("policy") or run.info.get("policy") or "unknown policy")
+
+
+def load_of(run: Run) -> float | None:
+    """Return the load in jobs per hour, where the run has one."""
+    load = run.summary.get("load", run.info.get("load"))
+    return float(load) if isinstance(load, int | float) else None
+
+
+def figure(run: Run, name: str) -> float | None:
+    """Return one number of the summary; None where the run has none."""
+    value = run.summary.get(name)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def cluster_of(run: Run) -> Cluster:
+    """Return the run's cluster, or the smallest one that holds its timeline when run.json does not say."""
+    text = run.info.get("cluster")
+    try:
+        return Cluster.parse(text if isinstance(text, str) else "")
+    except GpuyardError:
+        highest: Any = run.timeline["gpu_ids"].explode(empty_as_null=True).max()
+        return Cluster.parse(f"{1 if highest is None else int(highest) // 8 + 1}x8")
+
+
+def hours(seconds: float) -> str:
+    """Say a time span in the unit that a person would choose."""
+    if seconds >= 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
+
+
+def times(ratio: float) -> str:
+    """Say a factor: 3.7x."""
+    return f"{ratio:.2f}x" if ratio < 2 else f"{ratio:.1f}x" if ratio < 100 else f"{ratio:.0f}x"
+
+
+def percent(share: float | None) -> str:
+    """Say a share: 87%."""
+    return "–" if share is None else f"{100 * share:.0f}%"
+
+
+def count(number: int, noun: str) -> str:
+    """Say a number of things: 1 job, 3,000 jobs."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
