@@ -14,6 +14,9 @@ from gpuyard.core.errors import InputError
 DEFAULT_TENANT = "default"
 ANY_TYPE = ""
 
+GENERATED = "generated"
+"""How the source of a workload that was drawn, not read, begins."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -154,6 +157,11 @@ class Workload:
     def at_once(self) -> Workload:
         """Return the same jobs, all arriving at time 0."""
         return replace(self, arrival_s=np.zeros(len(self)))
+
+    @property
+    def replayed(self) -> bool:
+        """Whether the jobs were read from somewhere, rather than generated."""
+        return not self.source.startswith(GENERATED)
 
     @property
     def jobs_per_hour(self) -> float:

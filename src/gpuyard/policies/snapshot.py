@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.cluster import Cluster
-from gpuyard.core.kernel import Bytes, Floats, Ints, Small
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small
 from gpuyard.core.ledger import Books
 from gpuyard.policies.jobs import Jobs
 
@@ -36,6 +36,14 @@ class Progress(NamedTuple):
     raised: Ints  # 1: waited so long that it goes first
 
 
+class Tables(NamedTuple):
+    """All that is known about jobs and nodes, for kernels."""
+
+    jobs: Jobs
+    books: Books
+    progress: Progress
+
+
 class Keys(NamedTuple):
     """Sort keys, lowest first, and how fast each changes per second while its job runs or waits.
 
@@ -61,23 +69,15 @@ class Plan(NamedTuple):
 class Snapshot:
     """The world at one instant. Columns are arrays over `active`, the unfinished jobs that have arrived."""
 
-    __slots__ = ("active", "books", "cluster", "jobs", "now", "progress", "quotas")
+    __slots__ = ("active", "books", "boxed", "cluster", "jobs", "now", "progress", "quotas")
 
     def __init__(
-        self,
-        now: float,
-        cluster: Cluster,
-        jobs: Jobs,
-        progress: Progress,
-        books: Books,
-        active: Ints,
-        quotas: Ints,
+        self, now: float, cluster: Cluster, tables: Tables, boxed: Boxed[Tables], active: Ints, quotas: Ints
     ) -> None:
         self.now = now
         self.cluster = cluster
-        self.jobs = jobs
-        self.progress = progress
-        self.books = books
+        self.jobs, self.books, self.progress = tables
+        self.boxed = boxed
         self.active = active
         self.quotas = quotas
 

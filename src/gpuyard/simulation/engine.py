@@ -120,7 +120,7 @@ def _jobs_table(loop: Loop) -> pl.DataFrame:
             "iterations": jobs.iterations,
             "tenant": np.array(workload.tenants)[workload.tenant],
             "priority": workload.priority,
-            "measured": loop.measured,
+            "measured": loop.measured.astype(np.bool_),
             "held_s": loop.progress.held_s,
             "cpus_wanted": jobs.wanted[:, 0],
             "memory_wanted_gb": jobs.wanted[:, 1],

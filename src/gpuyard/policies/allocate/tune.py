@@ -20,7 +20,6 @@ class Tune:
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, place the largest first, divide each node that changed anew."""
-        jobs, books = snapshot.jobs, snapshot.books
-        seats = seat(jobs, books, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, True)
-        amounts, speed = by_gain(jobs, books, seats, snapshot.progress.speed)
+        seats = seat(snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, True)
+        amounts, speed = by_gain(snapshot.boxed, seats)
         return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.reasons)

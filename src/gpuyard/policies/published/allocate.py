@@ -26,8 +26,7 @@ class Published:
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Pack the whole cluster anew."""
         return pack(
-            snapshot.jobs,
-            snapshot.books,
+            snapshot.boxed,
             order,
             snapshot.quotas,
             MECHANISMS[self.mechanism],

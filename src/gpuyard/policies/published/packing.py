@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Bytes, Floats, Ints, kernel
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, kernel
 from gpuyard.core.ledger import Books
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.snapshot import GPUS, PLACED, QUOTA, RESOURCES, Plan
+from gpuyard.policies.snapshot import GPUS, PLACED, QUOTA, RESOURCES, Plan, Tables
 
 FAIR, GREEDY, TUNE, UNRESERVED = range(4)
 """How much a job gets: its share, its demand, tuned, or GPUs alone (opt, whose jobs reserve nothing else)."""
@@ -55,12 +55,15 @@ def _covers(free: Floats, need: Floats) -> bool:
 @kernel
 def _grab(world: Round, node: int, most: int, need: Floats) -> int:
     """How many GPUs of a node fit, taking them one by one."""
-    left = world.free[node].copy()
-    got = 0
-    while got < most and got < world.gpus[node] and _covers(left, need):
-        left -= need
-        got += 1
-    return got
+    most = min(most, world.gpus[node])
+    for r in range(4):
+        left = world.free[node, r]
+        got = 0
+        while got < most and left >= need[r]:
+            left -= need[r]
+            got += 1
+        most = got
+    return most
 
 
 @kernel
@@ -236,10 +239,11 @@ def _tune(world: Round, jobs: Jobs, books: Books, job: int, share: Floats, conso
 
 @kernel
 def pack(
-    jobs: Jobs, books: Books, order: Ints, quotas: Ints, mechanism: int, consolidating: bool, fixed_set: bool,
+    tables: Boxed[Tables], order: Ints, quotas: Ints, mechanism: int, consolidating: bool, fixed_set: bool,
     speeds: Floats,
 ) -> Plan:  # fmt: skip
     """Place jobs in order on an empty cluster. fixed_set: admit by GPU count first and let nobody fill gaps later."""
+    jobs, books = tables.value.jobs, tables.value.books
     reasons = np.full(len(order), GPUS, dtype=np.int8)
     share = jobs.share[0].copy()
     world = _new_round(books, min(len(order), books.node_gpus.sum()))
