@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.reports.canvas import DASHES, INK, MUTED, SERIES, legend_above, new_figure, shorten
-from gpuyard.reports.words import REASONS, figure, load_of, policy_of, run_labels
+from gpuyard.reports.words import REASONS, figure, load_of, measured_jobs, policy_of, run_labels
+from gpuyard.reports.words import hours as hours_text
 from gpuyard.results import Run
 from gpuyard.results.summary import jct_hours
 
@@ -51,8 +52,10 @@ def styled(runs: Sequence[Run]) -> list[Styled]:
 def completion_curve(run: Run) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return completion times in hours, ascending, and the percentage of jobs done within each."""
     values = np.sort(jct_hours(run.jobs))
-    if len(values) <= CURVE_POINTS:
-        return values, 100.0 * np.arange(1, len(values) + 1) / max(len(values), 1)
+    if 0 < len(values) <= CURVE_POINTS:
+        return np.append(values[:1], values), 100.0 * np.arange(len(values) + 1) / len(values)
+    if not len(values):
+        return values, values
     shares = np.linspace(0.0, 100.0, CURVE_POINTS)
     return np.percentile(values, shares), shares
 
@@ -70,8 +73,7 @@ def jct_cdf(runs: Sequence[Run]) -> Figure:
             np.maximum(hours, 1e-3), share, where="post", color=item.color, linestyle=item.dash, linewidth=wide
         )
         handles.setdefault(item.label if len(runs) <= MANY else policy_of(item.run), line)
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(_plain_number)
+    _log_hours(axes)
     axes.set_ylim(0, 101)
     axes.set_xlabel("completion time, hours (log scale)")
     axes.set_ylabel("jobs done, %")
@@ -114,6 +116,9 @@ def mean_against_load(runs: Sequence[Run]) -> Figure:
                 *zip(*points, strict=True), color=SERIES[position % len(SERIES)], linewidth=1.9, marker="o",
                 markersize=4.5, linestyle=DASHES[position // len(SERIES) % len(DASHES)],
             )  # fmt: skip
+    loads = sorted({load for run in runs if (load := load_of(run)) is not None})
+    if len(loads) <= 12:
+        axes.set_xticks(loads, [f"{load:.3g}" for load in loads])
     axes.set_ylim(bottom=0)
     axes.set_xlabel("load, jobs per hour")
     axes.set_ylabel("mean completion time, hours")
@@ -128,20 +133,31 @@ def wait_reasons(runs: Sequence[Run]) -> Figure:
     reached = np.zeros(len(items))
     handles: dict[str, Any] = {}
     for position, (column, text) in enumerate(REASONS.items()):
-        widths = np.array([float(item.run.jobs[column].mean() or 0.0) / 3600.0 for item in items])  # type: ignore[arg-type]
+        widths = np.array([float(measured_jobs(item.run)[column].mean() or 0.0) / 3600.0 for item in items])  # type: ignore[arg-type]
         if widths.any():
             color = SERIES[position]
             handles[text] = axes.barh(range(len(items)), widths, left=reached, height=0.55, color=color, linewidth=0)
             reached += widths
     longest = float(reached.max(initial=0.0)) or 1.0
     for row, total in enumerate(reached):
-        axes.text(total + longest * 0.01, row, f"{_amount(total)} h", va="center", color=INK, fontsize=8.5)
+        axes.text(total + longest * 0.01, row, hours_text(total * 3600), va="center", color=INK, fontsize=8.5)
     _rows_named(axes, [item.label for item in items])
     axes.set_xlim(0, longest * 1.1)
-    axes.set_xlabel("mean wait of a job, hours")
+    axes.set_xlabel("mean wait of a measured job, hours")
     if handles:
         legend_above(axes, list(handles.values()), list(handles))
     return canvas
+
+
+def _log_hours(axes: Axes) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    if high / low < 30:  # decades alone would leave one number on the axis
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.xaxis.set_major_formatter(_plain_number)
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _rows_named(axes: Axes, labels: list[str]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from gpuyard.reports.words import figure, load_of, policy_of, run_labels, times
+from gpuyard.reports.words import figure, input_text, load_of, measured_jobs, policy_of, run_labels, times
 from gpuyard.results import Run
 
 METRICS = {
@@ -89,13 +89,14 @@ def side_by_side(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def mismatches(runs: Sequence[Run]) -> list[str]:
     """Say in which respects these runs differ that make a comparison of policies unfair."""
     found = []
-    for key in ("workload", "cluster"):
-        values = {str(run.info.get(key)) for run in runs}
-        if len(values) > 1:
-            found.append(f"the runs have different {key}s: {'; '.join(sorted(values))}")
-    windows = [_window(run) for run in runs]
-    if any(window != windows[0] for window in windows[1:]) and len({load_of(run) for run in runs}) == 1:
-        found.append("the runs measure different jobs: " + "; ".join(_say_window(window) for window in windows))
+    if len(clusters := dict.fromkeys(input_text(run, "cluster") for run in runs)) > 1:
+        found.append(f"the runs have different clusters: {'; '.join(clusters)}")
+    for load in dict.fromkeys(load_of(run) for run in runs):
+        peers = [run for run in runs if load_of(run) == load]
+        if len(works := {_fingerprint(run): input_text(run, "workload") for run in peers}) > 1:
+            found.append(f"the runs have different workloads: {'; '.join(works.values())}")
+        if len(windows := dict.fromkeys(_window(run) for run in peers)) > 1:
+            found.append(f"the runs measure different jobs: {'; '.join(windows)}")
     for label, run in zip(run_labels(runs), runs, strict=True):
         if unfinished := run.summary.get("unfinished"):
             found.append(f"{label} left {unfinished} measured jobs unfinished; its times leave them out")
@@ -103,7 +104,7 @@ def mismatches(runs: Sequence[Run]) -> list[str]:
 
 
 def _completion(run: Run, name: str) -> pl.DataFrame:
-    done = run.jobs.filter(pl.col("measured") & pl.col("finish_s").is_not_null())
+    done = measured_jobs(run).filter(pl.col("finish_s").is_not_null())
     return done.select("job_id", (pl.col("finish_s") - pl.col("arrival_s")).alias(name))
 
 
@@ -111,11 +112,11 @@ def _ratio(value: float | None, base: float | None) -> float | None:
     return None if value is None or not base else value / base
 
 
-def _window(run: Run) -> tuple[int, Any, Any]:
-    ids = run.jobs.filter(pl.col("measured"))["job_id"]
-    return ids.len(), ids.min(), ids.max()
+def _fingerprint(run: Run) -> str:
+    workload = run.info.get("workload")
+    return str(workload.get("digest", workload) if isinstance(workload, dict) else workload)
 
 
-def _say_window(window: tuple[int, Any, Any]) -> str:
-    number, low, high = window
-    return f"{number} jobs with ids {low} to {high}" if number else "no jobs"
+def _window(run: Run) -> str:
+    ids = measured_jobs(run)["job_id"]
+    return f"{ids.len()} with ids from {ids.min()!s} to {ids.max()!s}" if ids.len() else "none"

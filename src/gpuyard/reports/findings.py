@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuyard.reports.series import Series
-from gpuyard.reports.words import REASONS, figure, load_of, percent, policy_of, run_labels, times
+from gpuyard.reports.words import (
+    REASONS,
+    at_load,
+    figure,
+    load_of,
+    measured_jobs,
+    percent,
+    policy_of,
+    run_labels,
+    times,
+)
 from gpuyard.results import Run
 
 CLOSE = 1.02
@@ -20,19 +30,17 @@ def headline(runs: Sequence[Run]) -> str:
     best, worst = contest
     ratio = (figure(worst, "mean_jct_h") or 0.0) / (figure(best, "mean_jct_h") or 1.0)
     names = short_names([best, worst])
-    where = "" if load_of(best) is None else f" at {load_of(best):g} jobs/h"
     if ratio < CLOSE:
-        return f"{names[0]} and {names[1]} finish jobs equally soon{where}"
-    return f"{names[0]} finishes jobs {times(ratio)} sooner than {names[1]}{where}"
+        return f"{names[0]} and {names[1]} finish jobs equally soon{at_load(best)}"
+    return f"{names[0]} finishes jobs {times(ratio)} sooner than {names[1]}{at_load(best)}"
 
 
 def single(run: Run) -> str:
     """Say how one run went."""
     mean = figure(run, "mean_jct_h")
-    where = "" if load_of(run) is None else f" at {load_of(run):g} jobs/h"
     if mean is None:
-        return f"No measured job finished with {policy_of(run)}{where}"
-    return f"{policy_of(run)} finishes a job in {mean:.1f} h on average{where}"
+        return f"No measured job finished with {policy_of(run)}{at_load(run)}"
+    return f"{policy_of(run)} finishes a job in {mean:.1f} h on average{at_load(run)}"
 
 
 def means(runs: Sequence[Run]) -> str:
@@ -47,17 +55,17 @@ def means(runs: Sequence[Run]) -> str:
 
 def tail(runs: Sequence[Run]) -> str:
     """Say what the slowest one percent of jobs see."""
-    known = [(value, run) for run in runs if (value := figure(run, "p99_jct_h")) is not None]
-    if not known:
+    pair = _contest(runs)
+    chosen = list(pair) if pair else list(runs[:1])
+    values = [value for run in chosen if (value := figure(run, "p99_jct_h")) is not None]
+    if not values:
         return "No measured job finished"
-    labels = dict(zip(map(id, runs), run_labels(runs), strict=True))
-    low = min(known, key=lambda pair: pair[0])
-    high = max(known, key=lambda pair: pair[0])
-    if low[0] * CLOSE >= high[0]:
-        return f"One job in a hundred takes longer than {low[0]:.0f} h"
+    if len(values) < 2 or max(values) < CLOSE * min(values):
+        return f"One job in a hundred takes longer than {values[0]:.0f} h"
+    names = short_names(chosen)
     return (
-        f"One job in a hundred takes longer than {low[0]:.0f} h with {labels[id(low[1])]}, "
-        f"{high[0]:.0f} h with {labels[id(high[1])]}"
+        f"One job in a hundred takes longer than {values[0]:.0f} h with {names[0]}, "
+        f"{values[1]:.0f} h with {names[1]}{at_load(chosen[0])}"
     )
 
 
@@ -66,7 +74,7 @@ def against_load(runs: Sequence[Run]) -> str:
     loads = sorted({load for run in runs if (load := load_of(run)) is not None})
     contests = [(load, pair) for load in loads if (pair := _contest(runs, load))]
     if not contests:
-        return f"Mean completion time from {loads[0]:g} to {loads[-1]:g} jobs/h"
+        return f"Mean completion time from {loads[0]:.3g} to {loads[-1]:.3g} jobs/h"
 
     def gain(pair: tuple[Run, Run]) -> float:
         return (figure(pair[1], "mean_jct_h") or 0.0) / (figure(pair[0], "mean_jct_h") or 1.0)
@@ -74,8 +82,8 @@ def against_load(runs: Sequence[Run]) -> str:
     load, pair = max(contests, key=lambda item: gain(item[1]))
     names = short_names(list(pair))
     if gain(pair) < CLOSE:
-        return f"The policies stay close from {loads[0]:g} to {loads[-1]:g} jobs/h"
-    return f"The gap is widest at {load:g} jobs/h: {names[0]} {times(gain(pair))} sooner than {names[1]}"
+        return f"The policies stay close from {loads[0]:.3g} to {loads[-1]:.3g} jobs/h"
+    return f"The gap is widest at {load:.3g} jobs/h: {names[0]} {times(gain(pair))} sooner than {names[1]}"
 
 
 def utilisation(run: Run) -> str:
@@ -100,7 +108,7 @@ def demand(values: Series) -> str:
 
 def waiting(runs: Sequence[Run]) -> str:
     """Say what jobs mostly waited for."""
-    totals = {reason: sum(float(run.jobs[reason].sum()) for run in runs) for reason in REASONS}
+    totals = {reason: sum(float(measured_jobs(run)[reason].sum()) for run in runs) for reason in REASONS}
     whole = sum(totals.values())
     if whole <= 0:
         return "No job waited"

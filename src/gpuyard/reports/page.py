@@ -89,7 +89,7 @@ def _completion(runs: Sequence[Run], pictures: _Pictures) -> str:
 
 
 def _waiting(runs: Sequence[Run], pictures: _Pictures) -> str:
-    caption = "Mean over all jobs, by what each second of waiting was spent on."
+    caption = "Mean over measured jobs, by what each second of waiting was spent on."
     chart = pictures.add("waits", findings.waiting(runs), caption, charts.wait_reasons(runs))
     return "<h2>Why jobs waited</h2>\n" + chart + sections.reasons_table(runs) + sections.longest_waits(runs)
 

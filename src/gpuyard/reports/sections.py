@@ -14,7 +14,19 @@ from gpuyard.reports.canvas import SERIES
 from gpuyard.reports.charts import styled
 from gpuyard.reports.comparison import METRICS, mismatches
 from gpuyard.reports.markup import BEST, table, text
-from gpuyard.reports.words import REASONS, cluster_of, count, figure, hours, percent, run_labels, times
+from gpuyard.reports.words import (
+    REASONS,
+    cluster_of,
+    count,
+    figure,
+    hours,
+    input_text,
+    load_of,
+    measured_jobs,
+    percent,
+    run_labels,
+    times,
+)
 from gpuyard.results import Run
 
 LONGEST = 5
@@ -36,7 +48,7 @@ def header(runs: Sequence[Run]) -> str:
     return (
         '<header>\n<div class="eyebrow"><span>gpuyard report</span>'
         '<button id="theme" type="button" hidden>Dark</button></div>\n'
-        f"<h1>{text(_capital(findings.headline(runs)))}</h1>\n"
+        f"<h1>{text(findings.headline(runs))}</h1>\n"
         f'<p class="lede">{text(" · ".join(facts))}</p>\n</header>\n'
     )
 
@@ -50,24 +62,20 @@ def warnings(runs: Sequence[Run]) -> str:
 def figures_table(runs: Sequence[Run]) -> str:
     """Return the summary of every run; times also as ratios to the first run's."""
     names = METRICS | _EXTRA
-    best = {name: _best(name, runs) for name in names}
-    rows = [
-        [_swatch(item.color) + text(item.label), *(_figure_cell(item.run, runs[0], name, best[name]) for name in names)]
-        for item in styled(runs)
-    ]
-    note = (
-        '<p class="note">Below a time: its ratio to the first run's. JCT: job completion time, from arrival to finish.</p>'
-        if len(runs) > 1
-        else ""
-    )
+    rows = []
+    for item in styled(runs):
+        peers = [run for run in runs if load_of(run) == load_of(item.run)]
+        rows.append([_swatch(item.color) + text(item.label), *(_figure_cell(item.run, peers, name) for name in names)])
+    note = "JCT: job completion time, from arrival to finish."
+    note += " Below a time: its ratio to the first run's at the same load." if len(runs) > 1 else ""
     return f'<div class="card">{table(["run", *names.values()], rows)}<p class="note">{text(note)}</p></div>\n'
 
 
 def reasons_table(runs: Sequence[Run]) -> str:
-    """Return the seconds that all jobs of each run waited, by reason."""
+    """Return the seconds that the measured jobs of each run waited, by reason."""
     rows = []
     for item in styled(runs):
-        totals = [float(item.run.jobs[column].sum()) for column in REASONS]
+        totals = [float(measured_jobs(item.run)[column].sum()) for column in REASONS]
         rows.append([text(item.label), *(f"{total:,.0f}" for total in totals), f"{sum(totals):,.0f}"])
     return f'<div class="card">{table(["seconds waited", *REASONS.values(), "all"], rows)}</div>\n'
 
@@ -101,7 +109,7 @@ def left_out(runs: Sequence[Run], details: int) -> str:
 def inputs(runs: Sequence[Run]) -> str:
     """Return exactly what each run was given."""
     rows = [
-        [text(label), *(text(_said(run.info.get(key, run.summary.get(key)))) for key in _INPUTS)]
+        [text(label), *(text(input_text(run, key)) for key in _INPUTS)]
         for label, run in zip(run_labels(runs), runs, strict=True)
     ]
     full = "".join(
@@ -118,30 +126,24 @@ def footer(runs: Sequence[Run]) -> str:
     return f"<footer>gpuyard {text(__version__)}{': ' + text(folders) if folders else ''}</footer>"
 
 
-def _figure_cell(run: Run, first: Run, name: str, best: float | None) -> str:
-    value, base = figure(run, name), figure(first, name)
+def _figure_cell(run: Run, peers: Sequence[Run], name: str) -> str:
+    value, base = figure(run, name), figure(peers[0], name)
     if value is None:
         return "–"
     if name in _SHARES:
         return percent(value)
     shown = f"{value:,.2f}" if name.endswith("_h") else f"{value:,.0f}"
-    ratio = f"<small>{times(value / base)}</small>" if run is not first and base and name.endswith("_jct_h") else ""
-    return (BEST if value == best else "") + text(shown) + ratio
+    ratio = f"<small>{times(value / base)}</small>" if run is not peers[0] and base and "_jct_" in name else ""
+    return (BEST if value == _best(name, peers) else "") + text(shown) + ratio
 
 
-def _best(name: str, runs: Sequence[Run]) -> float | None:
-    values = [value for run in runs if (value := figure(run, name)) is not None]
+def _best(name: str, peers: Sequence[Run]) -> float | None:
+    values = [value for run in peers if (value := figure(run, name)) is not None]
     return min(values) if name in _LOWER_IS_BETTER and len(set(values)) > 1 else None
 
 
 def _swatch(color: str) -> str:
     return f'<span class="swatch" style="background: var(--s{SERIES.index(color) + 1})"></span>'
-
-
-def _said(value: Any) -> str:
-    if value is None:
-        return "–"
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
 def _capital(sentence: str) -> str:

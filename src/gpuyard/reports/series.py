@@ -9,9 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuyard.core.cluster import CPU
-from gpuyard.reports.words import cluster_of
+from gpuyard.reports.words import cluster_of, end_of
 from gpuyard.results import Run
-from gpuyard.results.summary import last_event, spans
+from gpuyard.results.summary import spans
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -40,7 +40,8 @@ def series(run: Run, bins: int = BINS) -> Series:
     start, end = held["start_s"].to_numpy(), held["end_s"].to_numpy()
     cpus = float(cluster.capacity[:, CPU].sum()) or 1.0
     arrival = run.jobs["arrival_s"].to_numpy()
-    leave = run.jobs["finish_s"].fill_null(float(edges[-1])).to_numpy()
+    # A job that arrives after the end is in the workload but never in the run.
+    leave = np.maximum(run.jobs["finish_s"].fill_null(float(edges[-1])).to_numpy(), arrival)
     return Series(
         edges_h=edges / 3600.0,
         gpus_held=binned(start, end, held["gpus"].to_numpy(), edges) / cluster.total_gpus,
@@ -52,8 +53,8 @@ def series(run: Run, bins: int = BINS) -> Series:
 
 
 def bin_edges(run: Run, bins: int) -> Floats:
-    """Return the edges of equal bins from 0 to the last event."""
-    return np.linspace(0.0, last_event(run.jobs, run.timeline) or 1.0, bins + 1)
+    """Return the edges of equal bins from 0 to the end of the run."""
+    return np.linspace(0.0, end_of(run) or 1.0, bins + 1)
 
 
 def binned(start: Floats, end: Floats, weight: Floats, edges: Floats) -> Floats:

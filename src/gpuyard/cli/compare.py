@@ -1,0 +1,33 @@
+"""`gpuyard compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpuyard.cli.output import Format, emit, say
+
+
+def compare(
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; ratios are against the first.")],
+    format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
+) -> None:
+    """Put the figures of runs side by side.
+
+    Ratios are against the first run: below 1x is less time. Jobs that finished in both runs are compared one by one.
+    """
+    from gpuyard.reports.comparison import compare_runs, mismatches, side_by_side
+    from gpuyard.reports.findings import headline
+    from gpuyard.results import load_run
+
+    loaded = [load_run(folder) for folder in runs]
+    for warning in mismatches(loaded):
+        say(f"warning: {warning}")
+    rows = compare_runs(loaded)
+    if format == Format.table:
+        emit(side_by_side(rows), format)
+        say(headline(loaded))
+    else:
+        emit(rows, format)
