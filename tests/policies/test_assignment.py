@@ -2,9 +2,11 @@
 
 from itertools import product
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.optimize
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -73,6 +75,22 @@ def test_alike_jobs_first_in_line_gets_more() -> None:
 
 def test_guarantees_beyond_the_totals() -> None:
     assert choose([LADDERS["alexnet"]] * 2, np.ones(2, dtype=np.int64), np.array([5.0, 500, 500])) is None
+
+
+def test_a_solver_that_is_a_hair_too_generous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seen with 512 GPUs: whole to 1e-6, once rounded, was 2 KB/s more storage than there is."""
+    solve = scipy.optimize.milp
+
+    def generous(*args: Any, constraints: list[Any], **kwargs: Any) -> Any:
+        capacity, *others = constraints
+        relaxed = scipy.optimize.LinearConstraint(capacity.A, ub=capacity.ub + 1 / 1024)
+        return solve(*args, constraints=[relaxed, *others], **kwargs)
+
+    monkeypatch.setattr(scipy.optimize, "milp", generous)
+    table = np.array([[1.0, 0, 0, 1.0], [1.0 + 1 / 1024, 0, 0, 1.1]])
+    rows = choose([table, table], np.ones(2, dtype=np.int64), np.array([2 + 1 / 1024, 1, 1]))
+    assert rows is not None
+    assert rows.tolist() == [1, 0]
 
 
 def test_nothing_to_do() -> None:

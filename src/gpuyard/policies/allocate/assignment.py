@@ -198,7 +198,7 @@ class _Yard:
         per_gpu = self._per_gpu(job, chosen)
         parts = _fewest(self._room(per_gpu, reclaim=not chosen), int(self.gpus[job]))
         for node, part in parts:
-            pass
+            self._reclaim(node, per_gpu * part)
         self._take(job, parts, chosen)
         return bool(parts)
 
