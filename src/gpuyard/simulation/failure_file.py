@@ -1,0 +1,41 @@
+"""Reads node failures from a CSV file with the header node,at,down; times may have units."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+from gpuyard.core import units
+from gpuyard.core.errors import InputError
+from gpuyard.simulation.options import Failure
+
+COLUMNS = ("node", "at", "down")
+
+
+def read_failures(path: str | Path) -> tuple[Failure, ...]:
+    """Read when which node leaves service and for how long: '3,12h,45m'."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+    numbered = [(row, line) for row, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    header = [name.strip() for name in numbered[0][1].split(",")] if numbered else []
+    if sorted(header) != sorted(COLUMNS):
+        raise InputError(f"must start with the header {','.join(COLUMNS)}", file=path, value=",".join(header))
+    cells = csv.reader(line for _, line in numbered[1:])
+    return tuple(
+        _failure(dict(zip(header, line, strict=False)), path, row)
+        for (row, _), line in zip(numbered[1:], cells, strict=True)
+    )
+
+
+def _failure(cells: dict[str, str], path: str | Path, row: int) -> Failure:
+    missing = [name for name in COLUMNS if not cells.get(name, "").strip()]
+    if missing:
+        raise InputError("is blank", file=path, row=row, field=missing[0])
+    if not cells["node"].strip().isdigit():
+        raise InputError("must be a node's number, from 0", file=path, row=row, field="node", value=cells["node"])
+    try:
+        return Failure(int(cells["node"]), units.seconds(cells["at"], "at"), units.seconds(cells["down"], "down"))
+    except InputError as error:
+        raise InputError(error.rule, file=path, row=row, field=error.field, value=error.value) from None

@@ -1,0 +1,106 @@
+"""Every combination of some axes, each run once: a sweep that was interrupted goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpuyard._version import __version__
+from gpuyard.results import load_run
+from gpuyard.simulation.pool import Outcome, Report, run_all
+from gpuyard.simulation.study import prepare, run_and_save, run_prepared
+from gpuyard.simulation.sweep_file import Point
+
+Runner = Callable[[Sequence[Point]], Iterator[Outcome[dict[str, Any]]]]
+"""Runs points somewhere and yields their summaries as they come."""
+
+
+def on_processes(processes: int | None = None, progress: Report = lambda _: None) -> Runner:
+    """Run points on processes of this machine."""
+
+    def runner(points: Sequence[Point]) -> Iterator[Outcome[dict[str, Any]]]:
+        tasks = [(point.setting, point.folder) for point in points]
+        return run_all(run_and_save, tasks, processes=processes, progress=progress)
+
+    return runner
+
+
+def on_ray(progress: Report = lambda _: None) -> Runner:
+    """Run points on a Ray cluster; runs are saved here."""
+
+    def runner(points: Sequence[Point]) -> Iterator[Outcome[dict[str, Any]]]:
+        from gpuyard.simulation.on_ray import run_on_ray
+
+        outcomes = run_on_ray(run_prepared, points, lambda point: prepare(point.setting), progress=progress)
+        for outcome in outcomes:
+            if outcome.error is not None:
+                yield Outcome(outcome.index, error=outcome.error)
+            else:
+                yield Outcome(outcome.index, outcome.result().save(points[outcome.index].folder).summary)
+
+    return runner
+
+
+@dataclass(frozen=True)
+class Swept:
+    """What became of a sweep: one row a point, in the order of the file; failed points with their error."""
+
+    rows: list[dict[str, Any]]
+    reused: int
+    failed: int
+
+
+def run_sweep(points: Sequence[Point], runner: Runner) -> Swept:
+    """Run what is not there yet and collect all rows; a point that fails does not stop the others."""
+    todo = [point for point in points if not point.done]
+    rows: dict[Path, dict[str, Any]] = {}
+    failed = 0
+    try:
+        for outcome in runner(todo):
+            point = todo[outcome.index]
+            if outcome.error is not None:
+                failed += 1
+                rows[point.folder] = point.row({"error": str(outcome.error).strip().splitlines()[-1]})
+            else:
+                rows[point.folder] = point.row(outcome.result())
+    except KeyboardInterrupt:
+        finished = sum(point.done for point in points)
+        raise KeyboardInterrupt(
+            f"{finished} of {len(points)} runs are kept; the same command goes on from there"
+        ) from None
+    for point in points:
+        if point.folder not in rows:
+            rows[point.folder] = point.row(load_run(point.folder).summary)
+    return Swept([rows[point.folder] for point in points], len(points) - len(todo), failed)
+
+
+def write_tables(rows: Sequence[dict[str, Any]], points: Sequence[Point], source: Path, out: Path) -> None:
+    """Write sweep.json, results.csv and results.parquet; each appears whole or not at all."""
+    import polars as pl
+
+    frame = pl.DataFrame(list(rows), infer_schema_length=None)
+    content = {
+        "file": str(source),
+        "version": __version__,
+        "points": [
+            {"axes": point.axes, "setting": point.setting.differing(), "run": point.folder.name} for point in points
+        ],
+    }
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    _replace(out / "sweep.json", lambda path: path.write_text(text, encoding="utf-8"))
+    _replace(out / "results.csv", frame.write_csv)
+    _replace(out / "results.parquet", frame.write_parquet)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        write(fresh)
+        fresh.replace(path)
+    finally:
+        fresh.unlink(missing_ok=True)

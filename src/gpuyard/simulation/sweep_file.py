@@ -1,0 +1,126 @@
+"""A YAML file of axes and fixed settings, and the points that it spans."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpuyard._version import __version__
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.results import is_run
+from gpuyard.simulation.setting import Setting, explain, make_setting
+
+FILES = ("workload", "cluster", "failures", "policy")
+"""Settings that may name a file; its content, not its name, tells whether a finished run can be used again."""
+
+
+class _SweepFile(BaseModel):
+    """What a sweep file may say."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    axes: dict[str, list[Any]] = Field(min_length=1)
+    fixed: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination: where it stands on each axis, its setting, and the folder of its run."""
+
+    axes: dict[str, Any]
+    setting: Setting
+    folder: Path
+
+    @property
+    def done(self) -> bool:
+        """Whether its run is there, whole."""
+        return is_run(self.folder)
+
+    def row(self, summary: dict[str, Any]) -> dict[str, Any]:
+        """Return its line of the result table: the axes, then the figures by name, whether fresh or read again."""
+        figures = {name: summary[name] for name in sorted(summary) if name not in self.axes}
+        return {name: _cell(value) for name, value in self.axes.items()} | figures
+
+
+def read_sweep(path: Path, out: Path) -> list[Point]:
+    """Read a sweep file and return its points; InputError names file, field, value and rule."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+    except yaml.YAMLError as error:
+        raise InputError(f"is not YAML: {error}", file=path) from None
+    try:
+        spec = _SweepFile.model_validate(content)
+    except ValidationError as error:
+        raise explain(error, _SweepFile, file=path) from None
+    _check_names(spec, path)
+    points = [_point(dict(zip(spec.axes, values, strict=True)), spec.fixed, path, out)
+              for values in product(*spec.axes.values())]  # fmt: skip
+    return list({point.folder: point for point in points}.values())
+
+
+def _check_names(spec: _SweepFile, path: Path) -> None:
+    for part, names in (("axes", spec.axes), ("fixed", spec.fixed)):
+        for name in names:
+            if name not in Setting.model_fields:
+                hint = nearest(name, Setting.model_fields)
+                raise InputError("is not a setting", file=path, field=part, value=name, hint=hint)
+            if part == "fixed" and name in spec.axes:
+                raise InputError("is an axis too; keep one of the two", file=path, field="fixed", value=name)
+    for name, values in spec.axes.items():
+        if not values:
+            raise InputError("needs at least one value", file=path, field=f"axes.{name}")
+
+
+def _point(axes: dict[str, Any], fixed: dict[str, Any], path: Path, out: Path) -> Point:
+    values = fixed | axes
+    for name in FILES:
+        values |= {name: _beside(path, values[name])} if isinstance(values.get(name), str) else {}
+    setting = make_setting(values, file=path)
+    return Point(axes, setting, out / folder_name(axes, setting))
+
+
+def _beside(path: Path, name: str) -> str:
+    """Look for a file beside the sweep file first: the two travel together."""
+    beside = path.parent / name
+    return str(beside) if beside.is_file() or beside.with_name(beside.name.split(":")[0]).is_file() else name
+
+
+def folder_name(axes: dict[str, Any], setting: Setting) -> str:
+    """Derive a folder from the inputs and the version: readable first, then a hash of all that matters."""
+    inputs = setting.model_dump(mode="json")
+    digests = {name: _digest(inputs[name]) for name in FILES if inputs[name]}
+    identity = json.dumps([__version__, inputs, digests], sort_keys=True)
+    code = hashlib.sha256(identity.encode()).hexdigest()[:12]
+    words = [Path(str(_cell(value))).name if name in FILES else f"{name}{_cell(value)}" for name, value in axes.items()]
+    return re.sub(r"[^\w+.=-]+", "_", "-".join(words))[:80].lstrip(".") + f"-{code}"
+
+
+def _digest(name: str) -> str | None:
+    """Return a hash of the file a setting names, if it names one; a policy's class follows a colon."""
+    for candidate in (Path(name), Path(name.rpartition(":")[0] or name)):
+        if candidate.is_file():
+            status = candidate.stat()
+            return _file_digest(str(candidate), status.st_mtime_ns, status.st_size)
+    return None
+
+
+@lru_cache(maxsize=256)
+def _file_digest(path: str, _changed: int, _size: int) -> str:
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _cell(value: Any) -> Any:
+    """Return a value of an axis as one cell of a table."""
+    return ",".join(str(item) for item in value) if isinstance(value, (list, tuple)) else value
