@@ -208,6 +208,13 @@ def test_a_job_larger_than_a_node_spans_as_few_as_possible() -> None:
     assert [len(job.nodes) for job in placed] == [1, 2]
 
 
+def test_a_spread_job_ends_on_the_tightest_node() -> None:
+    amounts, node_gpus = np.array([[1.0, 1.0, 1.0]]), np.array([8, 8, 3, 2])
+    capacity = np.tile(NODE, (4, 1))
+    placed = place(np.full((4, 1), 0.25), np.array([10]), amounts, amounts, node_gpus=node_gpus, capacity=capacity)
+    assert placed[0].nodes == [(0, 8), (3, 2)]
+
+
 def test_too_few_gpus_leaves_a_job_out() -> None:
     amounts = np.array([[1.0, 1.0, 1.0]] * 2)
     placed = place(np.ones((1, 2)), np.array([8, 1]), amounts, amounts, node_gpus=np.array([8]), capacity=NODE[None])

@@ -21,7 +21,7 @@ _WHOLE = 1e-6
 """How far from a whole number a solver's answer may be and still count as whole."""
 
 _ATTEMPTS = 5
-"""A solver's whole numbers are whole to 1e-6; rounded, they may exceed a total by a hair. Then it gets that much less."""
+"""Whole to 1e-6, once rounded, may exceed a total by a hair; the solver then tries again with that much less."""
 
 
 class Placed(NamedTuple):
