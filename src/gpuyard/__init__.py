@@ -15,10 +15,9 @@ if TYPE_CHECKING:
     from gpuyard.core.errors import GpuyardError, InputError
     from gpuyard.core.workload import Job, Workload
     from gpuyard.results import Run, load_run
-    from gpuyard.simulation.study import simulate
     from gpuyard.simulation.options import Options
-    from gpuyard.traces import generate, read_cluster
-    from gpuyard.traces import read as read_workload
+    from gpuyard.simulation.study import simulate
+    from gpuyard.traces import generate, read_cluster, read_workload
 
 __all__ = [
     "Cluster",
@@ -50,15 +49,13 @@ _HOMES = {
     "read_workload": "traces",
     "simulate": "simulation.study",
 }
-_THERE = {"read_workload": "read"}
-"""What a name is called at home, where that differs."""
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name on first use."""
     if name not in _HOMES:
         raise AttributeError(f"module 'gpuyard' has no attribute {name!r}")
-    value = getattr(import_module(f"gpuyard.{_HOMES[name]}"), _THERE.get(name, name))
+    value = getattr(import_module(f"gpuyard.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.cli.progress import Progress
 
+if TYPE_CHECKING:
+    from gpuyard.simulation.setting import Setting
+
 COLUMNS = [
     *("policy", "load", "jobs", "mean_jct_h", "p50_jct_h", "p99_jct_h", "p999_jct_h", "makespan_h"),
     *("gpu_use", "cpu_use", "memory_use", "cpu_seconds", "run"),
 ]
 """What the table shows; JSON and CSV have every figure."""
+
+NOWHERE = Path("/nonexistent")
+"""A folder in which every name is free."""
 
 
 def simulate(
@@ -76,21 +82,21 @@ def simulate(
     emit(rows, format, columns=COLUMNS if format == Format.table else None)
 
 
-def run_settings(settings: list[Any], out: Path, *, processes: int | None, quiet: bool) -> list[dict[str, Any]]:
+def run_settings(
+    settings: list[Setting], out: Path, *, processes: int | None, quiet: bool, replace: bool = False
+) -> list[dict[str, Any]]:
     """Run settings on all cores and return their figures in order; an interrupt keeps the finished runs."""
-    from gpuyard.results import default_folder
     from gpuyard.simulation.pool import run_all
-    from gpuyard.simulation.study import label, prepare, run_and_save
+    from gpuyard.simulation.study import Task, prepare, run_and_save
 
     for number, setting in enumerate(settings):
         prepared = prepare(setting)  # errors should come before minutes of work, not after
         if not number and not quiet:
             _tell(prepared.workload.notes, setting)
-    folders = [default_folder(out, setting.policy, label(setting), setting.seed) for setting in settings]
+    tasks = [Task(setting, out / _name(setting), replace) for setting in settings]
     rows: dict[int, dict[str, Any]] = {}
     with Progress(len(settings), "runs", quiet=quiet) as progress:
         try:
-            tasks = list(zip(settings, folders, strict=True))
             for outcome in run_all(run_and_save, tasks, processes=processes, progress=progress.update):
                 rows[outcome.index] = outcome.result()
         except KeyboardInterrupt:
@@ -99,7 +105,16 @@ def run_settings(settings: list[Any], out: Path, *, processes: int | None, quiet
     return [rows[index] for index in range(len(settings))]
 
 
-def _tell(notes: tuple[str, ...], setting: Any) -> None:
+def _name(setting: Setting) -> str:
+    """Name a run by what most often tells it from others."""
+    from gpuyard.results import default_folder
+    from gpuyard.simulation.study import label
+
+    kind = "faithful" if setting.faithful else ""
+    return default_folder(NOWHERE, setting.policy, label(setting), setting.seed, kind).name
+
+
+def _tell(notes: tuple[str, ...], setting: Setting) -> None:
     for note in notes:
         say(f"note: {note}")
     drawn = setting.arrivals == "exponential" or any("jobs an hour" in note for note in notes)

@@ -14,7 +14,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.policies.registry import resolve
-from gpuyard.results import Run
+from gpuyard.results import Run, default_folder
 from gpuyard.simulation.engine import simulate as run_engine
 from gpuyard.simulation.failure_file import read_failures
 from gpuyard.simulation.options import Options
@@ -38,7 +38,7 @@ def simulate(
     if not isinstance(cluster, Cluster):
         cluster = traces.read_cluster(str(cluster))
     if not isinstance(workload, Workload):
-        workload = traces.read(workload)
+        workload = traces.read_workload(workload)
     return run_engine(cluster, workload, policy, options)
 
 
@@ -78,10 +78,20 @@ def prepare(setting: Setting) -> Prepared:
     return Prepared(traces.read_cluster(setting.cluster), workload, setting.policy, options, label(setting))
 
 
-def run_and_save(task: tuple[Setting, Path], report: Report) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Task:
+    """A setting, and where its run goes: to exactly this folder, or to one beside it when it is taken."""
+
+    setting: Setting
+    folder: Path
+    replace: bool = False
+
+
+def run_and_save(task: Task, report: Report) -> dict[str, Any]:
     """Simulate one setting, save the run and return its figures: the work of one process."""
-    setting, folder = task
-    return prepare(setting).run(report).save(folder).summary
+    run = prepare(task.setting).run(report)
+    folder = task.folder if task.replace else default_folder(task.folder.parent, task.folder.name)
+    return run.save(folder, overwrite=task.replace).summary
 
 
 def run_prepared(prepared: Prepared) -> Run:
@@ -151,7 +161,7 @@ def _read(setting: Setting, path: str) -> Workload:
     source = traces.Source.open(path)
     load = setting.load or DEFAULT_LOAD
     reader = traces.find_reader(source)
-    workload = traces.read(
+    workload = traces.read_workload(
         path, format=reader.name, seed=setting.seed, load=load, split=setting.split, philly=_philly(setting)
     )
     if reader.name != "philly" and setting.arrivals in ("exponential", "static"):

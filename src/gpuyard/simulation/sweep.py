@@ -12,7 +12,7 @@ from typing import Any
 from gpuyard._version import __version__
 from gpuyard.results import load_run
 from gpuyard.simulation.pool import Outcome, Report, run_all
-from gpuyard.simulation.study import prepare, run_and_save, run_prepared
+from gpuyard.simulation.study import Task, prepare, run_and_save, run_prepared
 from gpuyard.simulation.sweep_file import Point
 
 Runner = Callable[[Sequence[Point]], Iterator[Outcome[dict[str, Any]]]]
@@ -23,7 +23,7 @@ def on_processes(processes: int | None = None, progress: Report = lambda _: None
     """Run points on processes of this machine."""
 
     def runner(points: Sequence[Point]) -> Iterator[Outcome[dict[str, Any]]]:
-        tasks = [(point.setting, point.folder) for point in points]
+        tasks = [Task(point.setting, point.folder, replace=True) for point in points]
         return run_all(run_and_save, tasks, processes=processes, progress=progress)
 
     return runner
@@ -40,7 +40,9 @@ def on_ray(progress: Report = lambda _: None) -> Runner:
             if outcome.error is not None:
                 yield Outcome(outcome.index, error=outcome.error)
             else:
-                yield Outcome(outcome.index, outcome.result().save(points[outcome.index].folder).summary)
+                yield Outcome(
+                    outcome.index, outcome.result().save(points[outcome.index].folder, overwrite=True).summary
+                )
 
     return runner
 
