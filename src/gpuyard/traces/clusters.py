@@ -45,7 +45,7 @@ def read_cluster(text: str) -> Cluster:
     source = Source.open(text)
     if {"sn", "cpu_milli", "memory_mib", "gpu", "model"} <= source.head.columns:
         return _read_openb(source)
-    first = source.head.lines[0] if source.head.lines else ""
+    first = next((line for line in source.head.lines if not line.startswith(";")), "")
     if first.startswith("["):
         return _read_ini(source)
     if first.replace(" ", "").startswith("gpuyard:"):

@@ -63,13 +63,18 @@ _TEXTS = frozenset({"model", "tenant", "gpu_types"})
 
 
 def _runnable(columns: Columns, said: list[str]) -> NDArray[np.bool_]:
-    """Mark the rows that ask for a GPU and take time; note how many do not."""
-    idle = ~(np.asarray(columns["gpus"]) > 0)
-    instant = ~(np.asarray(columns["duration_s"]) > 0) & ~idle
-    for bad, why in ((idle, "no GPU asked for"), (instant, "no duration above 0")):
-        if bad.any():
-            said.append(f"{int(bad.sum())} left out: {why}")
-    return ~(idle | instant)
+    """Mark the rows that ask for a GPU, at a time, for a time; note how many do not."""
+    kept = np.ones(len(columns["gpus"]), dtype=np.bool_)
+    good = {
+        "no GPU asked for": np.asarray(columns["gpus"]) > 0,
+        "no arrival time": np.isfinite(columns.get("arrival_s", 0.0)),
+        "no duration above 0": np.asarray(columns["duration_s"]) > 0,
+    }
+    for why, mask in good.items():
+        if dropped := int((kept & ~mask).sum()):
+            said.append(f"{dropped} left out: {why}")
+        kept &= mask
+    return kept
 
 
 def _start_clock(columns: Columns, said: list[str]) -> None:

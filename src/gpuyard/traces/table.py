@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,6 +58,8 @@ class Table:
         return seconds.fill_null(float("nan")).to_numpy().astype(np.float64)
 
     def _column(self, name: str) -> pl.Series:
+        if name not in self.frame.columns:
+            raise InputError("is not among the columns", file=self.source, field=name)
         stripped = self.frame[name].str.strip_chars()
         return stripped.set(stripped == "", None)
 
@@ -77,25 +80,34 @@ def read_table(
 
     `names` are the leading columns' names where the file has no header, or to use in place of it.
     """
-    lines = source.text().splitlines()
-    content = [(row, line) for row, line in enumerate(lines, 1) if line.strip() and not line.startswith("#")]
+    lines = enumerate(source.text().split("\n"), 1)
+    content = [(row, line) for row, line in lines if line.strip() and not line.startswith("#")]
     if len(content) <= header:
         raise InputError("holds no jobs", file=source.name)
-    frame = pl.read_csv(
-        io.BytesIO("\n".join(line for _, line in content).encode()),
-        has_header=header,
-        separator=separator,
-        quote_char='"' if separator == "," else None,
-        infer_schema=False,
-        truncate_ragged_lines=True,
-    )
     rows = np.array([row for row, _ in content[header:]], dtype=np.int64)
-    if frame.height != len(rows):
-        raise InputError("has a quoted value that runs over the end of its line", file=source.name)
-    if names is None:
-        return Table(frame.rename(str.strip), rows, source.name)
-    if frame.width < len(names):
-        raise InputError(
-            f"has {frame.width} columns, not {len(names)}: {', '.join(names)}", file=source.name, row=int(rows[0])
+    quote = '"' if separator == "," else None
+    text = io.BytesIO("\n".join(line for _, line in content).encode())
+    with suppress(pl.exceptions.ComputeError):
+        frame = pl.read_csv(
+            text,
+            has_header=header,
+            separator=separator,
+            quote_char=quote,
+            infer_schema=False,
+            truncate_ragged_lines=True,
         )
-    return Table(frame.rename(dict(zip(frame.columns, names, strict=False))), rows, source.name)
+        if frame.height == len(rows):
+            return _named(Table(frame.rename(str.strip), rows, source.name), names)
+    raise InputError("has a quoted value that runs over the end of its line", file=source.name)
+
+
+def _named(table: Table, names: Sequence[str] | None) -> Table:
+    if names is None:
+        return table
+    width = table.frame.width
+    if width < len(names):
+        raise InputError(
+            f"has {width} columns, not {len(names)}: {', '.join(names)}", file=table.source, row=int(table.rows[0])
+        )
+    leading = table.frame.select(table.frame.columns[: len(names)])
+    return replace(table, frame=leading.rename(dict(zip(leading.columns, names, strict=True))))

@@ -82,9 +82,11 @@ def _broken_rule(name: str, value: Any, *, given: bool = True) -> str | None:
         return None if isinstance(value, str) else "must be text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return "must be a number"
-    if name in WHOLE and (value != int(value) or abs(value) >= 2**31):
-        return "must be a whole number"
-    return None if np.isfinite(value) or not given else "must be a finite number"
+    if given and not np.isfinite(value):
+        return "must be a finite number"
+    if name in WHOLE and not (value == int(value) and -(2**31) <= value < 2**31):
+        return "must be a whole number below 2^31"
+    return None
 
 
 def _column(series: pl.Series, source: str) -> Any:

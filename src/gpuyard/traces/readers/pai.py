@@ -50,12 +50,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         "memory_gb": jobs["memory_gb"].to_numpy(),
         "gpu_types": jobs["types"].to_list(),
     }
-    begun = np.isfinite(columns["arrival_s"])
-    if not begun.all():
-        notes.append(f"{int((~begun).sum())} left out: no start time")
-        columns = {name: np.asarray(values)[begun] for name, values in columns.items()}
-    rows = jobs["row"].to_numpy()[begun]
-    return jobs_from(columns, options, source=source.name, rows=rows, notes=tuple(notes))
+    return jobs_from(columns, options, source=source.name, rows=jobs["row"].to_numpy(), notes=tuple(notes))
 
 
 def _jobs(table: Table) -> pl.DataFrame:

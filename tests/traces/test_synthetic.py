@@ -1,0 +1,128 @@
+"""The generator against Synergy's own workload, and what its options must not change."""
+
+from __future__ import annotations
+
+import time
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuyard.core.errors import InputError
+from gpuyard.profiles import load_zoo
+from gpuyard.traces import generate, read, record, with_arrivals
+from gpuyard.traces.models import assign
+
+from .same import assert_same, texts
+
+GOLDEN = "synergy/golden_trace_seed42_load9_20-70-10.csv"
+
+
+def test_the_defaults_give_synergys_workload_digit_by_digit(shared_data: Path) -> None:
+    golden = pl.read_csv(shared_data / GOLDEN, comment_prefix="#")
+    workload = generate()
+    assert len(workload) == 8000
+    assert workload.job_id.tolist() == golden["job_id"].to_list()
+    assert workload.arrival_s.tolist() == golden["arrival_s"].to_list()
+    assert workload.duration_s.tolist() == golden["duration_s"].to_list()
+    assert texts(workload, "model") == golden["model"].to_list()
+    assert np.isnan(workload.iterations).all()
+
+
+def test_recording_it_gives_synergys_iterations(shared_data: Path, tmp_path: Path) -> None:
+    assert record(generate(), tmp_path / "replay.csv") == ()
+    assert_same(read(tmp_path / "replay.csv"), read(shared_data / GOLDEN))
+
+
+def test_multi_gpu_changes_sizes_only() -> None:
+    plain, sized = generate(5000), generate(5000, multi_gpu=True)
+    assert_same(plain, sized, but=("gpus",))
+    share = {size: float(np.mean(sized.gpus == size)) for size in (1, 2, 4, 8)}
+    assert share == pytest.approx({1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}, abs=0.02)
+
+
+def test_small_durations_stop_at_500_minutes() -> None:
+    small = generate(5000, durations="small")
+    minutes = small.duration_s / 60
+    assert 10**1.5 <= minutes.min() < minutes.max() <= 10**2.7
+    assert np.mean(minutes >= 10**2.5) == pytest.approx(0.2, abs=0.02)
+    assert_same(small, generate(5000), but=("duration_s",))
+
+
+def test_static_jobs_arrive_a_millisecond_apart() -> None:
+    assert generate(4, arrivals="static").arrival_s.tolist() == [0, 0.001, 0.002, 0.003]
+
+
+def test_load_is_jobs_an_hour() -> None:
+    assert generate(20000, load=4).jobs_per_hour == pytest.approx(4, rel=0.02)
+
+
+def test_new_arrivals_keep_jobs_and_order() -> None:
+    workload = generate(500, load=3)
+    again = with_arrivals(workload, "exponential", load=9, seed=42)
+    assert again.arrival_s.tolist() == generate(500).arrival_s.tolist()
+    assert_same(again, workload, but=("arrival_s",))
+    assert again.notes == ("arrivals are exponential at 9 jobs an hour, seed 42",)
+    assert with_arrivals(workload, "static").arrival_s[1] == 0.001
+
+
+def test_a_million_jobs_take_seconds() -> None:
+    start = time.process_time()
+    assert len(generate(1_000_000)) == 1_000_000
+    assert time.process_time() - start < 10
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"jobs": 0}, "jobs"),
+        ({"load": 0.0}, "load"),
+        ({"load": float("inf")}, "load"),
+        ({"split": (0, 0, 0)}, "split"),
+        ({"split": (-1, 50, 51)}, "split"),
+        ({"split": (50, 50)}, "split"),
+        ({"arrivals": "poison"}, "arrivals"),
+        ({"durations": "long"}, "durations"),
+        ({"assignment": "runnable"}, "assign"),
+    ],
+)
+def test_refuses_impossible_options(options: dict[str, object], field: str) -> None:
+    with pytest.raises(InputError) as refused:
+        generate(**options)  # type: ignore[arg-type]
+    assert refused.value.field == field
+    assert repr(next(iter(options.values()))) in str(refused.value)
+
+
+def by_definition(count: int, split: tuple[int, int, int]) -> list[str]:
+    """The deficit rule as it is written down: one job after the other, shares as exact fractions."""
+    classes = list(load_zoo().by_class.values())
+    target = [Fraction(share, sum(split)) for share in split]
+    taken, models = [0, 0, 0], []
+    for job in range(count):
+        deficit = [want - (Fraction(have, job) if job else want) for want, have in zip(target, taken, strict=True)]
+        pick = max((k for k in range(3) if split[k]), key=lambda k: (deficit[k], -k))
+        models.append(classes[pick][taken[pick] % len(classes[pick])])
+        taken[pick] += 1
+    return models
+
+
+@given(st.integers(0, 150), st.tuples(*[st.integers(0, 40)] * 3).filter(any))
+def test_assignment_follows_the_deficit_rule(count: int, split: tuple[int, int, int]) -> None:
+    assert assign(count, split) == by_definition(count, split)
+
+
+def test_fair_takes_all_models_in_turn() -> None:
+    names = load_zoo().default_names
+    assert assign(23, mode="fair") == [*names, *names, *names[:3]]
+
+
+def test_random_follows_the_split_and_the_seed() -> None:
+    models = assign(20000, (20, 70, 10), "random", seed=7)
+    speech = set(load_zoo().by_class["speech"])
+    assert np.mean([model in speech for model in models]) == pytest.approx(0.1, abs=0.01)
+    assert models == assign(20000, (20, 70, 10), "random", seed=7)
+    assert models != assign(20000, (20, 70, 10), "random", seed=8)
