@@ -175,7 +175,7 @@ def _identifiers(values: Any) -> NDArray[Any]:
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
     texts = array.astype(np.str_)
-    if len(texts) and np.all(np.char.isdigit(texts)):
+    if len(texts) and np.all(np.char.isdecimal(texts) & (np.char.str_len(texts) < 19)):
         numbers = texts.astype(np.int64)
         if np.array_equal(numbers.astype(np.str_), texts):
             return numbers
