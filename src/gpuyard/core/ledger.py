@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.core.errors import LedgerError
-from gpuyard.core.kernel import Floats, Ints, Small, kernel
+from gpuyard.core.kernel import Floats, Ints, Small, inner, kernel
 
 WHOLE = 1000
 """Thousandths in a GPU."""
@@ -43,19 +43,13 @@ class Books(NamedTuple):
 
 
 @kernel
-def holds(books: Books, job: int) -> bool:
-    """Whether a job holds anything."""
-    return bool(books.slot[job] >= 0)
-
-
-@kernel
 def held_gpus(books: Books, job: int) -> Small:
     """The GPUs a job holds (or held last)."""
     first = books.first_held[job]
     return books.held_gpus[first : first + books.gpus[job]]
 
 
-@kernel
+@inner
 def fits(books: Books, gpu_ids: Small, milli: int, amounts: Floats) -> bool:
     """Whether these GPUs and, for each, these amounts are free. A GPU must not be named twice."""
     for i in range(len(gpu_ids)):
@@ -75,7 +69,7 @@ def fits(books: Books, gpu_ids: Small, milli: int, amounts: Floats) -> bool:
     return True
 
 
-@kernel
+@inner
 def take(books: Books, job: int, gpu_ids: Small, amounts: Floats) -> bool:
     """Give a job these GPUs and, for each, these amounts; False, and nothing changed, if they are not free."""
     milli = books.milli[job]
@@ -99,14 +93,16 @@ def take(books: Books, job: int, gpu_ids: Small, amounts: Floats) -> bool:
     return True
 
 
-@kernel
+@inner
 def give_back(books: Books, job: int) -> bool:
     """Return all that a job holds; False if it holds nothing."""
     place = books.slot[job]
     if place < 0:
         return False
     milli = books.milli[job]
-    for gpu in held_gpus(books, job):
+    first = books.first_held[job]
+    for i in range(first, first + books.gpus[job]):
+        gpu = books.held_gpus[i]
         node = books.gpu_node[gpu]
         books.gpu_free[gpu] += milli
         if books.gpu_free[gpu] == WHOLE:
@@ -118,28 +114,6 @@ def give_back(books: Books, job: int) -> bool:
     books.slot[last] = place
     books.slot[job] = -1
     books.count[0] -= 1
-    return True
-
-
-@kernel
-def resize(books: Books, job: int, amounts: Floats) -> bool:
-    """Change the amounts beside a job's GPUs, which it keeps; False, and nothing changed, if they are not free."""
-    gpu_ids = held_gpus(books, job)
-    for pass_ in range(2):
-        for i in range(len(gpu_ids)):
-            node = books.gpu_node[gpu_ids[i]]
-            for r in range(amounts.shape[0]):
-                if pass_ == 1:
-                    books.free[node, r] += books.held[job, r] - amounts[r]
-                    continue
-                together = 0
-                for k in range(len(gpu_ids)):
-                    if books.gpu_node[gpu_ids[k]] == node:
-                        together += 1
-                if (amounts[r] - books.held[job, r]) * together > books.free[node, r] + SLACK:
-                    return False
-    for r in range(amounts.shape[0]):
-        books.held[job, r] = amounts[r]
     return True
 
 

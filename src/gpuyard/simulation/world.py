@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, kernel
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, inner, kernel
 from gpuyard.core.ledger import Books, give_back, held_gpus, take
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress, Tables
@@ -98,7 +98,7 @@ def new_progress(jobs: Jobs, expected_speed: Floats, quantum: float) -> Progress
     )  # fmt: skip
 
 
-@kernel
+@inner
 def _done(progress: Progress, jobs: Jobs, job: int, now: float) -> float:
     span = max(now - progress.since[job], 0.0)
     if progress.quantum[0] > 0.0:
@@ -106,7 +106,7 @@ def _done(progress: Progress, jobs: Jobs, job: int, now: float) -> float:
     return min(progress.done[job] + progress.rate[job] * span, jobs.iterations[job])
 
 
-@kernel
+@inner
 def _close_span(
     books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, end: float, how: int
 ) -> None:
@@ -129,13 +129,14 @@ def _close_span(
         log.amounts[at, r] = books.held[job, r] * wide
     log.amounts[at, 3] = progress.speed[job]
     log.ended[at] = how
-    for gpu in held_gpus(books, job):
-        log.gpu_ids[log.count[1]] = gpu
+    first = books.first_held[job]
+    for i in range(first, first + wide):
+        log.gpu_ids[log.count[1]] = books.held_gpus[i]
         log.count[1] += 1
     log.count[0] += 1
 
 
-@kernel
+@inner
 def _stop(
     books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int
 ) -> None:
@@ -148,7 +149,7 @@ def _stop(
     give_back(books, job)
 
 
-@kernel
+@inner
 def _release(progress: Progress, expected: Floats, job: int, now: float) -> None:
     """A job no longer has GPUs."""
     progress.held_s[job] += now - progress.held_since[job]
@@ -163,6 +164,7 @@ def advance(state: Boxed[State], log: Log, now: float) -> None:
     """Finish every job whose time has come by now, each at its own instant, and let in those that have arrived."""
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally, count, active = state.value.tally, state.value.count, state.value.active
+    expected, measured = state.value.expected, state.value.measured
     finished = count[FINISHED_ALL]
     for k in range(books.count[0] - 1, -1, -1):
         job = books.holders[k]
@@ -170,10 +172,10 @@ def advance(state: Boxed[State], log: Log, now: float) -> None:
         if at <= now:
             _stop(books, jobs, progress, tally, log, job, at, FINISHED)
             progress.done[job] = jobs.iterations[job]
-            _release(progress, state.value.expected, job, at)
+            _release(progress, expected, job, at)
             tally.finish[job] = at
             count[FINISHED_ALL] += 1
-            count[FINISHED_MEASURED] += state.value.measured[job]
+            count[FINISHED_MEASURED] += measured[job]
     if count[FINISHED_ALL] > finished:
         kept = 0
         for i in range(count[ACTIVE]):
@@ -225,7 +227,7 @@ def commit(
     one will have waited longer than `patience` seconds, which makes it go first.
     """
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
-    tally, expected = state.value.tally, state.value.expected
+    tally, expected, active = state.value.tally, state.value.expected, state.value.active
     for p in range(len(plan.jobs)):
         tally.mark[plan.jobs[p]] = p + 1
     for k in range(books.count[0] - 1, -1, -1):
@@ -252,7 +254,7 @@ def commit(
     wake = np.inf
     for i in range(len(order)):
         job = order[i]
-        state.value.active[i] = job
+        active[i] = job
         _note_reason(tally, job, plan.reasons[i], now)
         if books.slot[job] >= 0:
             wake = min(wake, tally.finish_at[job])
@@ -277,7 +279,7 @@ def close(state: Boxed[State], log: Log, end: float) -> None:
         _note_reason(tally, state.value.active[i], PLACED, end)
 
 
-@kernel
+@inner
 def _same_gpus(books: Books, plan: Plan, job: int, p: int) -> bool:
     first = books.first_held[job]
     for i in range(books.gpus[job]):
@@ -286,7 +288,7 @@ def _same_gpus(books: Books, plan: Plan, job: int, p: int) -> bool:
     return True
 
 
-@kernel
+@inner
 def _same_terms(books: Books, progress: Progress, plan: Plan, job: int, p: int) -> bool:
     for r in range(books.held.shape[1]):
         if books.held[job, r] != plan.amounts[p, r]:
@@ -294,7 +296,7 @@ def _same_terms(books: Books, progress: Progress, plan: Plan, job: int, p: int) 
     return bool(progress.speed[job] == plan.speed[p])
 
 
-@kernel
+@inner
 def _start(
     books: Books, jobs: Jobs, progress: Progress, tally: Tally, costs: Costs, plan: Plan, p: int, now: float
 ) -> bool:
@@ -323,7 +325,7 @@ def _start(
     return True
 
 
-@kernel
+@inner
 def _note_reason(tally: Tally, job: int, reason: int, now: float) -> None:
     old = tally.reason[job]
     if old == reason:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, kernel
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, inner, kernel
 from gpuyard.core.ledger import Books
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import GPUS, PLACED, QUOTA, RESOURCES, Plan, Tables
@@ -30,29 +30,25 @@ class Round(NamedTuple):
 
 
 @kernel
-def _new_round(books: Books, most: int) -> Round:
+def _new_round(books: Books, order: Ints) -> Round:
     free = books.capacity.copy()
     gpus = books.node_gpus.copy()
     for node in range(len(gpus)):
         if books.up[node] == 0:
             free[node] = 0.0
             gpus[node] = 0
-    width = min(int(books.gpus.max()), len(gpus))
+    most = min(len(order), gpus.sum())
+    width = 1
+    for job in order:
+        width = max(width, books.gpus[job])
+    width = min(width, len(gpus))
     return Round(
         free, gpus, np.empty(most, np.int64), np.zeros((most, width), np.int64), np.zeros((most, width), np.int64),
         np.zeros(most, np.int64), np.zeros((most, 4)), np.ones(most), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
-@kernel
-def _covers(free: Floats, need: Floats) -> bool:
-    for r in range(len(need)):
-        if free[r] < need[r]:
-            return False
-    return True
-
-
-@kernel
+@inner
 def _grab(world: Round, node: int, most: int, need: Floats) -> int:
     """How many GPUs of a node fit, taking them one by one."""
     most = min(most, world.gpus[node])
@@ -66,7 +62,7 @@ def _grab(world: Round, node: int, most: int, need: Floats) -> int:
     return most
 
 
-@kernel
+@inner
 def _first_fit(world: Round, place: int, wide: int, need: Floats) -> bool:
     spans, got = 0, 0
     for node in range(len(world.gpus)):
@@ -83,21 +79,34 @@ def _first_fit(world: Round, place: int, wide: int, need: Floats) -> bool:
     return False
 
 
-@kernel
+@inner
+def _next_fullest(world: Round, after: int) -> int:
+    """The next server in order of (fewest free GPUs, lowest id); -1 when there is none."""
+    best = -1
+    for node in range(len(world.gpus)):
+        later = after < 0 or world.gpus[node] > world.gpus[after] or (world.gpus[node] == world.gpus[after] and node > after)
+        if later and (best < 0 or world.gpus[node] < world.gpus[best]):
+            best = node
+    return best
+
+
+@inner
 def _consolidate(world: Round, place: int, wide: int, need: Floats) -> bool:
     """One server that covers the whole job, the fullest; else GPU by GPU from the fullest servers on."""
     if wide > 1:
         best = -1
-        whole = need * wide
         for node in range(len(world.gpus)):
-            if world.gpus[node] >= wide and _covers(world.free[node], whole):
-                if best < 0 or world.gpus[node] < world.gpus[best]:
-                    best = node
+            if world.gpus[node] >= wide and (best < 0 or world.gpus[node] < world.gpus[best]):
+                covered = True
+                for r in range(4):
+                    covered = covered and world.free[node, r] >= need[r] * wide
+                best = node if covered else best
         if best >= 0:
             world.at[place, 0], world.seats[place, 0], world.nodes[place] = best, wide, 1
             return True
     spans, got = 0, 0
-    for node in np.argsort(world.gpus, kind="mergesort"):
+    node = _next_fullest(world, -1)
+    while node >= 0:
         here = _grab(world, node, wide - got, need)
         if here:
             world.at[place, spans], world.seats[place, spans] = node, here
@@ -106,10 +115,11 @@ def _consolidate(world: Round, place: int, wide: int, need: Floats) -> bool:
             if got == wide:
                 world.nodes[place] = spans
                 return True
+        node = _next_fullest(world, node)
     return False
 
 
-@kernel
+@inner
 def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolidating: bool) -> bool:
     """Place a job with these amounts per GPU and take them."""
     place = world.count[0]
@@ -118,7 +128,8 @@ def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolid
         return False
     world.jobs[place] = job
     world.speed[place] = speed
-    world.amounts[place] = need
+    for r in range(4):
+        world.amounts[place, r] = need[r]
     _book(world, place, -1)
     for k in range(world.nodes[place]):
         world.gpus[world.at[place, k]] -= world.seats[place, k]
@@ -126,7 +137,7 @@ def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolid
     return True
 
 
-@kernel
+@inner
 def _book(world: Round, place: int, sign: int) -> None:
     """Take (-1) or return (+1) what a placed job has beside its GPUs."""
     for k in range(world.nodes[place]):
@@ -134,19 +145,13 @@ def _book(world: Round, place: int, sign: int) -> None:
             world.free[world.at[place, k], r] += sign * world.amounts[place, r] * world.seats[place, k]
 
 
-@kernel
-def _reclaim_targets(world: Round, wide: int, target: Ints) -> None:
-    """Choose servers that will take the job: one with enough free GPUs, else the fullest ones."""
-    target[:] = 0
-    if wide > 1:
-        for node in range(len(world.gpus)):
-            if world.gpus[node] >= wide:
-                target[node] = wide
-                return
-    left = wide
-    for node in np.argsort(world.gpus, kind="mergesort"):
-        target[node] = min(world.gpus[node], left)
-        left -= target[node]
+@inner
+def _reclaim_from(world: Round, wide: int) -> int:
+    """The one server that has enough free GPUs for a wide job; -1: the fullest servers together."""
+    for node in range(len(world.gpus)):
+        if wide > 1 and world.gpus[node] >= wide:
+            return node
+    return -1
 
 
 @kernel
@@ -178,7 +183,7 @@ def _victims(world: Round, node: int, need: Floats, share: Floats, chosen: Ints)
     return found
 
 
-@kernel
+@inner
 def _weaker(world: Round, a: int, b: int) -> bool:
     if world.nodes[a] != world.nodes[b]:
         return bool(world.nodes[a] < world.nodes[b])
@@ -188,53 +193,66 @@ def _weaker(world: Round, a: int, b: int) -> bool:
     return False
 
 
-@kernel
-def _exceeds_share(demand: Floats, wide: int, share: Floats) -> bool:
-    for r in range(len(demand)):
-        if demand[r] > share[r] * wide:
+@inner
+def _exceeds_share(jobs: Jobs, job: int, wide: int, share: Floats) -> bool:
+    for r in range(3):
+        if jobs.wanted[job, r] > share[r] * wide:
             return True
     return False
 
 
 @kernel
 def _reclaim(world: Round, jobs: Jobs, books: Books, wide: int, need: Floats, share: Floats) -> None:
-    """Cut neighbours back to their share until the job fits."""
-    target = np.empty(len(world.gpus), dtype=np.int64)
-    _reclaim_targets(world, wide, target)
+    """Cut neighbours back to their share until the job fits on the servers that will take it."""
+    single = _reclaim_from(world, wide)
     chosen = np.empty(world.count[0], dtype=np.int64)
-    for node in np.argsort(world.gpus, kind="mergesort"):
-        if target[node] == 0:
-            continue
-        missing = np.maximum(0.0, need * target[node] - world.free[node])
-        if not missing.any():
-            continue
-        for i in range(_victims(world, node, missing, share, chosen)):
-            place = chosen[i]
-            victim = world.jobs[place]
-            _book(world, place, +1)
-            if _exceeds_share(jobs.wanted[victim], books.gpus[victim], share):
-                world.amounts[place, :3] = share[:3]
-            else:
-                world.amounts[place, :3] = jobs.wanted[victim] / books.gpus[victim]
-            world.speed[place] = 1.0
-            _book(world, place, -1)
+    left = wide
+    node = single if single >= 0 else _next_fullest(world, -1)
+    while left > 0 and node >= 0:
+        here = min(world.gpus[node], left)
+        left -= here
+        missing = np.maximum(0.0, need * here - world.free[node])
+        if missing.any():
+            for i in range(_victims(world, node, missing, share, chosen)):
+                _cut(world, jobs, books, chosen[i], share)
+        node = _next_fullest(world, node)
 
 
-@kernel
-def _tune(world: Round, jobs: Jobs, books: Books, job: int, share: Floats, consolidating: bool) -> bool:
+@inner
+def _cut(world: Round, jobs: Jobs, books: Books, place: int, share: Floats) -> None:
+    """Bring a placed job back to its share, or to its demand if that is less, and to the share's speed in any case."""
+    job = world.jobs[place]
     wide = books.gpus[job]
-    need = np.zeros(4)
-    need[:3] = jobs.wanted[job] / wide
+    above = _exceeds_share(jobs, job, wide, share)
+    _book(world, place, +1)
+    for r in range(3):
+        world.amounts[place, r] = share[r] if above else jobs.wanted[job, r] / wide
+    world.speed[place] = 1.0
+    _book(world, place, -1)
+
+
+@inner
+def _ask(jobs: Jobs, job: int, wide: int, need: Floats) -> None:
+    """Write a job's demand per GPU."""
+    for r in range(3):
+        need[r] = jobs.wanted[job, r] / wide
+    need[3] = 0.0
+
+
+@inner
+def _tune(
+    world: Round, jobs: Jobs, books: Books, job: int, share: Floats, consolidating: bool, need: Floats
+) -> bool:
+    """Try the demand, then the share if the demand is above it; leaves in `need` what the job settles for."""
+    wide = books.gpus[job]
+    _ask(jobs, job, wide, need)
     if _try(world, job, wide, need, jobs.best_speed[job], consolidating):
         return True
-    speed = jobs.best_speed[job]
-    if _exceeds_share(jobs.wanted[job], wide, share):
-        need[:3] = share[:3]
-        speed = 1.0
-    if _try(world, job, wide, need, speed, consolidating):
-        return True
-    _reclaim(world, jobs, books, wide, need, share)
-    return _try(world, job, wide, need, speed, consolidating)
+    if not _exceeds_share(jobs, job, wide, share):
+        return False
+    for r in range(3):
+        need[r] = share[r]
+    return _try(world, job, wide, need, 1.0, consolidating)
 
 
 @kernel
@@ -246,39 +264,43 @@ def pack(
     jobs, books = tables.value.jobs, tables.value.books
     reasons = np.full(len(order), GPUS, dtype=np.int8)
     share = jobs.share[0].copy()
-    world = _new_round(books, min(len(order), books.node_gpus.sum()))
+    world = _new_round(books, order)
     left = world.gpus.sum()
     positions = _admitted(jobs, books, order, quotas, left) if fixed_set else np.arange(len(order))
     if fixed_set and mechanism == TUNE:
-        wide = np.empty(len(positions), dtype=np.int64)
+        widths = np.empty(len(positions), dtype=np.int64)
         for i in range(len(positions)):
-            wide[i] = -books.gpus[order[positions[i]]]
-        positions = positions[np.argsort(wide, kind="mergesort")]
+            widths[i] = -books.gpus[order[positions[i]]]
+        positions = positions[np.argsort(widths, kind="mergesort")]
     used = np.zeros(len(quotas), dtype=np.int64)
+    need = np.zeros(4)
     for i in positions:
         job = order[i]
-        wide_ = books.gpus[job]
-        if wide_ > left:
+        wide = books.gpus[job]
+        if wide > left:
             if left == 0:
                 break
             continue
-        if used[jobs.tenant[job]] + wide_ * 1000 > quotas[jobs.tenant[job]]:
+        if used[jobs.tenant[job]] + wide * 1000 > quotas[jobs.tenant[job]]:
             reasons[i] = QUOTA
             continue
         if mechanism == TUNE:
-            done = _tune(world, jobs, books, job, share, consolidating)
+            done = _tune(world, jobs, books, job, share, consolidating, need)
+            if not done:
+                speed = 1.0 if _exceeds_share(jobs, job, wide, share) else jobs.best_speed[job]
+                _reclaim(world, jobs, books, wide, need, share)
+                done = _try(world, job, wide, need, speed, consolidating)
         elif mechanism == GREEDY:
-            need = np.zeros(4)
-            need[:3] = jobs.wanted[job] / wide_
-            done = _try(world, job, wide_, need, jobs.best_speed[job], consolidating)
+            _ask(jobs, job, wide, need)
+            done = _try(world, job, wide, need, jobs.best_speed[job], consolidating)
         elif mechanism == FAIR:
-            done = _try(world, job, wide_, share, 1.0, consolidating)
+            done = _try(world, job, wide, share, 1.0, consolidating)
         else:
-            done = _try(world, job, wide_, np.zeros(4), speeds[i], consolidating)
+            done = _try(world, job, wide, need, speeds[i], consolidating)
         reasons[i] = PLACED if done else RESOURCES
         if done:
-            left -= wide_
-            used[jobs.tenant[job]] += wide_ * 1000
+            left -= wide
+            used[jobs.tenant[job]] += wide * 1000
     return _plan(world, books, reasons)
 
 
