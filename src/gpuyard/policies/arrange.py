@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.kernel import Floats, Ints, kernel
+from gpuyard.core.kernel import Floats, Ints, inner, kernel
 
 
-@kernel
+@inner
 def _before(priority: Ints, key: Floats, jobs: Ints, a: int, b: int) -> bool:
     if priority[a] != priority[b]:
         return bool(priority[a] > priority[b])
@@ -56,7 +56,7 @@ def arrange(jobs: Ints, priority: Ints, key: Floats) -> Ints:
     return order
 
 
-@kernel
+@inner
 def seconds_to_crossing(priority: Ints, key: Floats, rate: Floats) -> float:
     """Time until two neighbours in this order change places, if each key goes on changing at its rate.
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, kernel
-from gpuyard.core.ledger import SLACK, WHOLE, Books, held_gpus
+from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, inner, kernel
+from gpuyard.core.ledger import SLACK, WHOLE, Books
 from gpuyard.policies.allocate.placement import Desk, open_desk, place, put, release
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES, Tables
@@ -23,12 +23,11 @@ class Seats(NamedTuple):
     jobs: Ints
     first: Ints
     gpu_ids: Small
-    moved: Bytes  # 1 where the job did not hold exactly these GPUs before
     reasons: Bytes
     dirty: Bytes  # node -> 1 where somebody came or went
 
 
-@kernel
+@inner
 def _choose_type(pool: Ints, allowed: int, need: int) -> int:
     best = -1
     for t in range(len(pool)):
@@ -46,13 +45,13 @@ def _pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
     return pool
 
 
-@kernel
-def _admit(jobs: Jobs, books: Books, order: Ints, quotas: Ints, reasons: Bytes, target: Ints) -> None:
+@inner
+def _admit(
+    jobs: Jobs, books: Books, order: Ints, quotas: Ints, pool: Ints, missing: int, used: Ints, reasons: Bytes,
+    target: Ints,
+) -> None:  # fmt: skip
     """Choose by GPU count alone. target: -1 not admitted, -2 stays where it is, otherwise the GPU type to go to."""
-    pool = _pools(jobs, books, True)
-    missing = _pools(jobs, books, False).sum() - pool.sum()
     left = pool.sum()
-    used = np.zeros(len(quotas), dtype=np.int64)
     for i in range(len(order)):
         job = order[i]
         target[i] = -1
@@ -64,7 +63,7 @@ def _admit(jobs: Jobs, books: Books, order: Ints, quotas: Ints, reasons: Bytes, 
             reasons[i] = QUOTA
             continue
         if books.slot[job] >= 0:
-            kind = jobs.node_type[books.gpu_node[held_gpus(books, job)[0]]]
+            kind = jobs.node_type[books.gpu_node[books.held_gpus[books.first_held[job]]]]
             if pool[kind] >= need:
                 target[i] = -2
         if target[i] == -1:
@@ -77,7 +76,7 @@ def _admit(jobs: Jobs, books: Books, order: Ints, quotas: Ints, reasons: Bytes, 
         used[jobs.tenant[job]] += need
 
 
-@kernel
+@inner
 def _largest_first(jobs: Jobs, order: Ints, new: Ints) -> None:
     """Sort positions by GPUs, then CPU and memory wishes, descending (Synergy, OSDI'22, section 4.2); insertion sort."""
     for i in range(1, len(new)):
@@ -89,7 +88,7 @@ def _largest_first(jobs: Jobs, order: Ints, new: Ints) -> None:
         new[k + 1] = one
 
 
-@kernel
+@inner
 def _larger(jobs: Jobs, a: int, b: int) -> bool:
     if jobs.gpus[a] * jobs.milli[a] != jobs.gpus[b] * jobs.milli[b]:
         return bool(jobs.gpus[a] * jobs.milli[a] > jobs.gpus[b] * jobs.milli[b])
@@ -99,18 +98,19 @@ def _larger(jobs: Jobs, a: int, b: int) -> bool:
     return False
 
 
-@kernel
+@inner
 def _old_place_is_free(desk: Desk, jobs: Jobs, books: Books, job: int, needs: Floats) -> bool:
     """Whether a job that lost its place in this very round can have it back."""
-    gpu_ids = held_gpus(books, job)
-    for gpu in gpu_ids:
+    first, wide = books.first_held[job], books.gpus[job]
+    for i in range(first, first + wide):
+        gpu = books.held_gpus[i]
         node = books.gpu_node[gpu]
         if desk.gpu_free[gpu] < books.milli[job] or books.up[node] == 0:
             return False
         if len(needs):
             together = 0
-            for other in gpu_ids:
-                together += books.gpu_node[other] == node
+            for k in range(first, first + wide):
+                together += books.gpu_node[books.held_gpus[k]] == node
             for r in range(3):
                 if needs[job, jobs.node_kind[node], r] * together > desk.free[node, r] + SLACK:
                     return False
@@ -126,7 +126,10 @@ def seat(
     count = len(order)
     reasons = np.empty(count, dtype=np.int8)
     target = np.empty(count, dtype=np.int64)
-    _admit(jobs, books, order, quotas, reasons, target)
+    pool = _pools(jobs, books, True)
+    missing = _pools(jobs, books, False).sum() - pool.sum()
+    used = np.zeros(len(quotas), dtype=np.int64)
+    _admit(jobs, books, order, quotas, pool, missing, used, reasons, target)
 
     desk = open_desk(jobs, books)
     kept = np.zeros(len(books.slot), dtype=np.bool_)
@@ -192,7 +195,8 @@ def _fill(
             continue
         found = False
         if books.slot[job] >= 0 and _old_place_is_free(desk, jobs, books, job, needs):
-            noted[end : end + books.gpus[job]] = held_gpus(books, job)
+            for k in range(books.gpus[job]):
+                noted[end + k] = books.held_gpus[books.first_held[job] + k]
             found = True
         else:
             for t in range(len(desk.pool)):
@@ -216,7 +220,6 @@ def _collect(desk: Desk, books: Books, order: Ints, spots: Ints, noted: Small, r
     jobs = np.empty(placed, dtype=np.int64)
     first = np.empty(placed + 1, dtype=np.int64)
     gpu_ids = np.empty(width, dtype=np.int32)
-    moved = np.zeros(placed, dtype=np.int8)
     placed, width = 0, 0
     for i in range(len(order)):
         if reasons[i] != PLACED:
@@ -224,16 +227,10 @@ def _collect(desk: Desk, books: Books, order: Ints, spots: Ints, noted: Small, r
         job = order[i]
         jobs[placed] = job
         first[placed] = width
-        old = held_gpus(books, job)
-        if spots[i] < 0:
-            gpu_ids[width : width + len(old)] = old
-        else:
-            moved[placed] = books.slot[job] < 0
-            for k in range(len(old)):
-                gpu_ids[width + k] = noted[spots[i] + k]
-                if noted[spots[i] + k] != old[k]:
-                    moved[placed] = 1
+        old = books.first_held[job]
+        for k in range(books.gpus[job]):
+            gpu_ids[width + k] = books.held_gpus[old + k] if spots[i] < 0 else noted[spots[i] + k]
         width += books.gpus[job]
         placed += 1
     first[placed] = width
-    return Seats(jobs, first, gpu_ids, moved, reasons, desk.dirty)
+    return Seats(jobs, first, gpu_ids, reasons, desk.dirty)

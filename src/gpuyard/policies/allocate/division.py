@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.kernel import Boxed, Floats, Ints, Small, kernel
+from gpuyard.core.kernel import Boxed, Floats, Ints, Small, inner, kernel
 from gpuyard.core.ledger import SLACK, WHOLE, Books
 from gpuyard.policies.allocate.admission import Seats
 from gpuyard.policies.jobs import QUANTUM, Jobs
 from gpuyard.policies.snapshot import Tables
 
 
-@kernel
+@inner
 def spans_nodes(books: Books, gpu_ids: Small) -> bool:
     """Whether these GPUs sit in more than one node."""
     for gpu in gpu_ids:
@@ -24,7 +24,7 @@ def spans_nodes(books: Books, gpu_ids: Small) -> bool:
     return False
 
 
-@kernel
+@inner
 def _lowest(jobs: Jobs, books: Books, job: int, gpu_ids: Small, table: Floats, speeds: Floats, into: Floats) -> float:
     """Amounts and speed that hold on every node the job touches: on mixed kinds, the least of each."""
     speed = np.inf
@@ -119,7 +119,7 @@ def _climb_within_nodes(
             climbing = _best_climb(jobs, books, seats, node, head[node], following, free, level, amounts, speed)
 
 
-@kernel
+@inner
 def _best_climb(
     jobs: Jobs, books: Books, seats: Seats, node: int, head: int, following: Ints,
     free: Floats, level: Ints, amounts: Floats, speed: Floats,
@@ -156,7 +156,7 @@ def _best_climb(
     return True
 
 
-@kernel
+@inner
 def _climb_across_nodes(
     jobs: Jobs, books: Books, seats: Seats, free: Floats, level: Ints, amounts: Floats, speed: Floats
 ) -> None:
@@ -179,7 +179,7 @@ def _climb_across_nodes(
                 break
 
 
-@kernel
+@inner
 def _all_grant(
     jobs: Jobs, books: Books, gpu_ids: Small, kind: int, free: Floats, step: Floats, now: Floats
 ) -> bool:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.core.kernel import Bytes, Floats, Ints, Small, kernel
-from gpuyard.core.ledger import SLACK, WHOLE, Books, held_gpus
+from gpuyard.core.kernel import Bytes, Floats, Ints, Small, inner, kernel
+from gpuyard.core.ledger import SLACK, WHOLE, Books
 from gpuyard.policies.jobs import Jobs
 
 FIRST_FIT, CONSOLIDATING, BEST_FIT = range(3)
@@ -32,6 +32,7 @@ class Desk(NamedTuple):
     pool: Ints  # GPU type -> 1 (its length is what matters)
     left: Ints  # one number: thousandths of GPUs still free
     dirty: Bytes
+    used: Bytes  # scratch, node -> 1 while a job is being spread
 
 
 @kernel
@@ -40,21 +41,25 @@ def open_desk(jobs: Jobs, books: Books) -> Desk:
     wished = np.zeros((len(books.up), 3))
     for k in range(books.count[0]):
         job = books.holders[k]
-        for gpu in held_gpus(books, job):
+        first = books.first_held[job]
+        for i in range(first, first + books.gpus[job]):
             for r in range(3):
-                wished[books.gpu_node[gpu], r] += jobs.wanted[job, r] / books.gpus[job]
+                wished[books.gpu_node[books.held_gpus[i]], r] += jobs.wanted[job, r] / books.gpus[job]
     left = np.zeros(1, dtype=np.int64)
     left[0] = books.gpu_free.sum()
     return Desk(
         books.free.copy(), books.gpu_free.copy(), books.whole_free.copy(), wished,
         np.ones(max(jobs.node_type.max() + 1, 1), dtype=np.int64), left, np.zeros(len(books.up), dtype=np.int8),
+        np.zeros(len(books.up), dtype=np.int8),
     )  # fmt: skip
 
 
-@kernel
+@inner
 def release(desk: Desk, jobs: Jobs, books: Books, job: int) -> None:
     """Take a job that holds something off the desk."""
-    for gpu in held_gpus(books, job):
+    first = books.first_held[job]
+    for i in range(first, first + books.gpus[job]):
+        gpu = books.held_gpus[i]
         node = books.gpu_node[gpu]
         desk.gpu_free[gpu] += books.milli[job]
         desk.left[0] += books.milli[job]
@@ -66,7 +71,7 @@ def release(desk: Desk, jobs: Jobs, books: Books, job: int) -> None:
             desk.wished[node, r] -= jobs.wanted[job, r] / books.gpus[job]
 
 
-@kernel
+@inner
 def put(desk: Desk, jobs: Jobs, books: Books, job: int, gpu_ids: Small, needs: Floats) -> None:
     """Seat a job on these GPUs."""
     for gpu in gpu_ids:
@@ -81,7 +86,7 @@ def put(desk: Desk, jobs: Jobs, books: Books, job: int, gpu_ids: Small, needs: F
                 desk.free[node, r] -= needs[job, jobs.node_kind[node], r]
 
 
-@kernel
+@inner
 def _room(desk: Desk, jobs: Jobs, job: int, node: int, needs: Floats) -> int:
     """How many GPUs of this node the job could use."""
     room = desk.whole_free[node]
@@ -93,7 +98,7 @@ def _room(desk: Desk, jobs: Jobs, job: int, node: int, needs: Floats) -> int:
     return int(room)
 
 
-@kernel
+@inner
 def _fullness(desk: Desk, jobs: Jobs, books: Books, job: int, node: int) -> float:
     """The most wished-for resource of the node, once this job is there, as a part of what the node has."""
     full = 0.0
@@ -103,7 +108,7 @@ def _fullness(desk: Desk, jobs: Jobs, books: Books, job: int, node: int) -> floa
     return full
 
 
-@kernel
+@inner
 def _score(desk: Desk, jobs: Jobs, books: Books, job: int, node: int, mode: int) -> float:
     """Lowest is best among nodes that can take the whole job."""
     if mode == FIRST_FIT:
@@ -115,7 +120,7 @@ def _score(desk: Desk, jobs: Jobs, books: Books, job: int, node: int, mode: int)
     return 1.0 - full + 1e-6 * desk.whole_free[node] if full <= 1.0 else 1.0 + full
 
 
-@kernel
+@inner
 def place(
     desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small
 ) -> bool:
@@ -145,7 +150,7 @@ def place(
     return True
 
 
-@kernel
+@inner
 def _write(desk: Desk, books: Books, node: int, wide: int, into: Small, at: int) -> None:
     """Note the first wholly free GPUs of a node."""
     for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
@@ -155,17 +160,17 @@ def _write(desk: Desk, books: Books, node: int, wide: int, into: Small, at: int)
             wide -= 1
 
 
-@kernel
+@inner
 def _spread(
     desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small
 ) -> None:
     """Fill from the nodes with most room, so that they are few; first-fit goes through them as they come."""
-    used = np.zeros(len(books.up), dtype=np.bool_)
+    desk.used[:] = 0
     at = 0
     while at < books.gpus[job]:
         best, best_room = -1, 0
         for node in range(len(books.up)):
-            if used[node] or desk.whole_free[node] == 0 or not types >> jobs.node_type[node] & 1:
+            if desk.used[node] or desk.whole_free[node] == 0 or not types >> jobs.node_type[node] & 1:
                 continue
             room = _room(desk, jobs, job, node, needs)
             if room > best_room:
@@ -174,11 +179,11 @@ def _spread(
                     break
         wide = min(best_room, books.gpus[job] - at)
         _write(desk, books, best, wide, into, at)
-        used[best] = True
+        desk.used[best] = 1
         at += wide
 
 
-@kernel
+@inner
 def _place_slice(
     desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small
 ) -> bool:
