@@ -68,11 +68,12 @@ def to_svg(figure: Figure, name: str) -> str:
     """Draw as SVG for a page: text stays text, and colours are the page's variables."""
     buffer = io.StringIO()
     with _settings(name):
+        _settle(figure)
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r' id="[a-z0-9]+_\d+"', "", text)  # numbered groups: the same in every chart of the page
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)  # numbered groups: the same in every chart of the page
     text = re.sub(r'^<svg [^>]*?(viewBox="[^"]*")[^>]*>', _svg_opening(name), text, count=1)
     text = re.sub(r'(?<= d=")[^"]*', _round_path, text)
     for color, variable in _VARIABLES.items():
@@ -82,18 +83,28 @@ def to_svg(figure: Figure, name: str) -> str:
 
 def to_png(figure: Figure, title: str) -> bytes:
     """Draw as a PNG on paper white, with its title in the picture since it travels alone."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.transforms import Bbox
 
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(title, TITLE_LETTERS)
+    space = 0.14 + 0.22 * len(lines)
     with _settings():
-        width, height = figure.get_size_inches()
-        lines = textwrap.wrap(title, TITLE_LETTERS)
-        figure.set_size_inches(width, height + 0.1 + 0.22 * len(lines))
-        heading = figure.suptitle("\n".join(lines), x=0.012, ha="left", fontsize=12, fontweight="bold", color=INK)
-        heading.set_parse_math(False)
+        _settle(figure)
+        # The title goes above the figure's edge, so that the layout need not be worked out again for it.
+        heading = figure.text(0.1 / width, 1 + (space - 0.09) / height, "\n".join(lines), va="top")
+        heading.set(fontsize=12, fontweight="bold", color=INK)
         buffer = io.BytesIO()
-        FigureCanvasAgg(figure)
-        figure.savefig(buffer, format="png", dpi=100 * _SCALE, metadata={"Software": "gpuyard"})
+        page = Bbox.from_bounds(0, 0, width, height + space)
+        figure.savefig(buffer, format="png", dpi=100 * _SCALE, bbox_inches=page, metadata={"Software": "gpuyard"})
+        heading.remove()
     return buffer.getvalue()
+
+
+def _settle(figure: Figure) -> None:
+    """Work out the layout once: it takes longer than drawing, and a figure is drawn twice."""
+    if figure.get_layout_engine() is not None:
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
 
 
 def _round_path(match: re.Match[str]) -> str:
