@@ -79,6 +79,7 @@ BAD = {
     "ini: unknown key": (INI + "gpu_per_server = 8\n", 3, None, "gpu_per_server", "Did you mean 'gpus_per_server'"),
     "ini: twice": (INI + "racks = 2\n", 3, None, "racks", "stands twice"),
     "ini: broken line": (INI + "cpus\n", 3, None, None, "is not 'key = value'"),
+    "ini: no head": ("[]: 1\n", 1, None, None, "is not 'key = value'"),
     "ini: no section": ("[SCHEDULER]\npolicy = FIFO\n", None, None, None, "has no section [CLUSTER]"),
     "yaml: unknown field": (YAML + "- {gpu: 8}\n", 4, None, "gpu", "Did you mean 'gpus'"),
     "yaml: text": (YAML + "- {gpus: many}\n", 4, "gpus", "many", "must be a number"),

@@ -61,7 +61,7 @@ def _read_ini(source: Source) -> Cluster:
     try:
         parser.read_string(source.text())
     except configparser.ParsingError as error:
-        row = error.errors[0][0] if error.errors else getattr(error, "lineno", None)
+        row = error.lineno if isinstance(error, configparser.MissingSectionHeaderError) else error.errors[0][0]
         raise InputError("is not 'key = value'", file=source.name, row=row) from None
     except (configparser.DuplicateOptionError, configparser.DuplicateSectionError) as error:
         raise InputError("stands twice", file=source.name, row=error.lineno, value=_twice(error)) from None

@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 from gpuyard.core.errors import InputError
 from gpuyard.traces.source import Source
 
+LARGEST = 1e18
+"""No number in a file may be larger; products of a few of them are still finite."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -45,6 +48,7 @@ class Table:
         texts = self._column(name)
         values = texts.cast(pl.Float64, strict=False)
         self._refuse(texts.is_not_null() & ~values.is_finite().fill_null(False), name, "is not a number")
+        self._refuse((values.abs() > LARGEST).fill_null(False), name, f"is beyond {LARGEST:g}")
         if blank is None:
             self._refuse(texts.is_null(), name, "is blank; it must be a number")
         return values.fill_null(float("nan") if blank is None else blank).to_numpy().astype(np.float64)

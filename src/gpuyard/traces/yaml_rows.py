@@ -26,7 +26,7 @@ def read_records(source: Source, version: str, name: str) -> list[Record]:
     root, construct = _compose(source)
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"must begin with 'gpuyard: {version}'", file=source.name, row=1)
-    parts = {key.value: (key, node) for key, node in root.value}
+    parts = {str(key.value): (key, node) for key, node in root.value}
     heading = parts["gpuyard"][1].value if "gpuyard" in parts else None
     if heading != version:
         raise InputError(
@@ -55,18 +55,20 @@ def _compose(source: Source) -> tuple[Any, Any]:
         row = mark.line + 1 if mark else None
         raise InputError(f"is not valid YAML: {error.problem}", file=source.name, row=row) from None
     except yaml.YAMLError as error:
-        raise InputError(f"is not valid YAML: {error}", file=source.name) from None
+        problem = " ".join(str(error).split())
+        raise InputError(f"is not valid YAML: {problem}", file=source.name) from None
 
 
 def _record(source: Source, node: Any, construct: Any) -> Record:
     row = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
         raise InputError("must be a mapping of fields to values", file=source.name, row=row, value=node.value)
-    names = [key.value for key, _ in node.value]
+    names = [str(key.value) for key, _ in node.value]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
     try:
         return Record(row, construct(node))
-    except yaml.MarkedYAMLError as error:
-        raise InputError(f"is not valid YAML: {error.problem}", file=source.name, row=row) from None
+    except (yaml.YAMLError, ValueError) as error:
+        problem = getattr(error, "problem", error)
+        raise InputError(f"is not valid YAML: {problem}", file=source.name, row=row) from None

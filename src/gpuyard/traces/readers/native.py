@@ -14,6 +14,7 @@ from gpuyard.core.workload import Job, Workload
 from gpuyard.traces.models import check_models
 from gpuyard.traces.options import Reader, ReadOptions
 from gpuyard.traces.source import Source
+from gpuyard.traces.table import LARGEST
 from gpuyard.traces.yaml_rows import Record, read_records
 
 HEADING = "gpuyard"
@@ -82,8 +83,8 @@ def _broken_rule(name: str, value: Any, *, given: bool = True) -> str | None:
         return None if isinstance(value, str) else "must be text"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return "must be a number"
-    if given and not np.isfinite(value):
-        return "must be a finite number"
+    if given and not abs(value) <= LARGEST:
+        return f"must be a finite number, at most {LARGEST:g}"
     if name in WHOLE and not (value == int(value) and -(2**31) <= value < 2**31):
         return "must be a whole number below 2^31"
     return None
@@ -96,9 +97,15 @@ def _column(series: pl.Series, source: str) -> Any:
     if not fits or ((name in WHOLE or name == "job_id") and kind.is_float()):
         wanted = "text" if name in TEXTS else "whole numbers" if name in WHOLE else "numbers"
         raise InputError(f"is a column of {kind}; it must hold {wanted}", file=source, field=name)
+    if kind.is_float():
+        series = series.fill_nan(None)
     absent = series.is_null()
     if absent.any() and name in REQUIRED:
         raise InputError("is absent", file=source, row=int(absent.arg_max() or 0) + 1, field=name)
+    if kind.is_numeric() and name != "job_id" and (beyond := (series.abs() > LARGEST).fill_null(False)).any():
+        at = int(beyond.arg_max() or 0)
+        rule = f"must be a finite number, at most {LARGEST:g}"
+        raise InputError(rule, file=source, row=at + 1, field=name, value=series[at])
     if name not in REQUIRED:
         series = series.fill_null(DEFAULTS[name])
     return series.to_list() if kind == pl.String else series.to_numpy()
