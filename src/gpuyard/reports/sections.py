@@ -139,7 +139,8 @@ def _figure_cell(run: Run, peers: Sequence[Run], name: str) -> str:
 
 def _best(name: str, peers: Sequence[Run]) -> float | None:
     values = [value for run in peers if (value := figure(run, name)) is not None]
-    return min(values) if name in _LOWER_IS_BETTER and len(set(values)) > 1 else None
+    clear = len(values) > 1 and max(values) > findings.CLOSE * min(values)
+    return min(values) if name in _LOWER_IS_BETTER and clear else None
 
 
 def _swatch(color: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuyard.reports.canvas import FIXED, INK, MUTED, SERIES, legend_above, new_figure
+from gpuyard.reports.canvas import FIXED, INK, MUTED, SERIES, legend_above, new_figure, shorten
 from gpuyard.reports.series import Held, Series, bin_edges, binned_rows, held_gpus, raster, series
 from gpuyard.reports.words import cluster_of
 from gpuyard.results import Run
@@ -148,10 +148,9 @@ def _name_jobs(axes: Axes, run: Run, grid: NDArray[np.int64], edges_h: NDArray[n
             continue  # too small for a name
         start = int(columns.min())
         row = float(rows[columns == start].mean())
-        text = str(ids[job])
-        axes.text(
-            edges_h[start], row + 0.5, f" {text[:18]}{'…' if len(text) > 18 else ''}", va="center", color="#000000",
-            fontsize=8, clip_on=True,
+        axes.annotate(
+            shorten(str(ids[job]), 18), (edges_h[start], row + 0.5), xytext=(4, 0), textcoords="offset points",
+            va="center", color="#000000", fontsize=8,
         )  # fmt: skip
 
 
