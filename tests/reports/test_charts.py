@@ -50,8 +50,10 @@ def test_mean_against_load_has_a_line_a_policy_in_order_of_load() -> None:
     runs = [at_load(8, 5), at_load(2, 1), at_load(2, 3, "fifo+proportional")]
     (axes,) = charts.mean_against_load(runs).axes
     tune, proportional = (drawn(line) for line in axes.lines)
-    assert tune == ([2, 8], pytest.approx([1, 5]))
-    assert proportional == ([2], pytest.approx([3]))
+    assert tune[0] == [2, 8]
+    assert tune[1] == pytest.approx([1, 5])
+    assert proportional[0] == [2]
+    assert proportional[1] == pytest.approx([3])
 
 
 def test_waits_add_up_to_the_mean_wait() -> None:
