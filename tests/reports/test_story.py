@@ -26,6 +26,12 @@ def test_slow_spans_and_preemptions_are_told() -> None:
     assert "1.0 h of it below its full speed of 1 and was preempted 1 time." in story.sentence
 
 
+def test_a_job_held_at_one_speed_says_when_it_wants_more_cpus() -> None:
+    story = tell(build([job(1, cpus_wanted=12.0)], [span(1, 0, 1, [0])]), "1")
+    assert story.sentence.endswith("for 1.0 h, 1.0 h of it with fewer CPUs than the 12 it wants.")
+    assert story.advice[0].startswith("1.0 h with fewer CPUs than the 12 it wants")
+
+
 def test_waits_by_reason_have_hours_and_shares() -> None:
     waits = {wait["reason"]: wait for wait in tell(three_jobs(), "2").waits}
     assert waits["GPUs taken by jobs ahead"]["hours"] == pytest.approx(1.0)

@@ -25,8 +25,8 @@ def advise(job: dict[str, Any], slow_s: float, short_s: float, lasted: float, dr
     waits = sorted(((float(job[column]), column) for column in REASONS), reverse=True)
     advice = [f"{hours(waited)} of waiting: {_HELP[column]}" for waited, column in waits if waited > floor]
     if short_s > floor:
-        wanted = f"{job['cpus_wanted']:g}"
-        advice.append(f"{hours(short_s)} with fewer CPUs than the {wanted} it wants: nodes with more CPUs per GPU")
+        better = "an allocation that follows demand (tune), or nodes with more CPUs per GPU"
+        advice.append(f"{hours(short_s)} with fewer CPUs than the {job['cpus_wanted']:g} it wants: {better}")
     elif slow_s > floor:
         advice.append(f"{hours(slow_s)} below full speed: see memory, storage and placement of its spans")
     if job["preemptions"] > 2:

@@ -146,5 +146,7 @@ def _sentence(run: Run, story: Story, lasted: float, full: float) -> str:
     text += f" It held {share} for {hours(job['held_s'])}"
     if story.slow_s > EPSILON:
         text += f", {hours(story.slow_s)} of it below its full speed of {full:.2g}"
+    elif story.short_of_cpus_s > EPSILON:
+        text += f", {hours(story.short_of_cpus_s)} of it with fewer CPUs than the {job['cpus_wanted']:g} it wants"
     text += "." if not job["preemptions"] else f" and was preempted {count(job['preemptions'], 'time')}."
     return text + (" It has not finished." if unfinished else "")
