@@ -72,7 +72,7 @@ def test_every_row_is_a_job_or_in_a_note(shared_data: Path, path: str) -> None:
     assert [reader.name for reader in READERS if reader.matches(source.head)] == [name]
     workload = read(shared_data / "traces" / path)
     assert len(workload) + left_out(workload) == rows
-    assert workload.arrival_s[0] == 0 or "no arrivals" in " ".join(workload.notes)
+    assert workload.arrival_s[0] == 0 or "arrivals are drawn" in " ".join(workload.notes)
     assert (np.diff(workload.arrival_s) >= 0).all()
     assert (workload.duration_s > 0).all()
 

@@ -84,6 +84,8 @@ def test_durations_become_whole_iterations(tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_text() == f"0,res50,0,{int(100 / 0.78)},1\n1,gnmt,2.5,7,4\n"
     record(Workload.from_jobs(jobs), tmp_path / "b.csv", iteration_s={"res50": 0.3, "gnmt": 1})
     assert read(tmp_path / "b.csv").iterations.tolist() == [333, 7]
+    with pytest.raises(InputError, match="'res50' has no iteration time"):
+        record(Workload.from_jobs(jobs), tmp_path / "c.csv", iteration_s={"gnmt": 1})
 
 
 def test_yaml_leaves_defaults_out(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_new_arrivals_keep_jobs_and_order() -> None:
     again = with_arrivals(workload, "exponential", load=9, seed=42)
     assert again.arrival_s.tolist() == generate(500).arrival_s.tolist()
     assert_same(again, workload, but=("arrival_s",))
-    assert again.notes == ("arrivals are exponential at 9 jobs an hour, seed 42",)
+    assert again.notes == ("arrivals are drawn: 9 jobs an hour, seed 42",)
     assert with_arrivals(workload, "static").arrival_s[1] == 0.001
 
 
@@ -87,7 +87,7 @@ def test_a_million_jobs_take_seconds() -> None:
         ({"split": (50, 50)}, "split"),
         ({"arrivals": "poison"}, "arrivals"),
         ({"durations": "long"}, "durations"),
-        ({"assignment": "runnable"}, "assign"),
+        ({"assignment": "runnable"}, "assignment"),
     ],
 )
 def test_refuses_impossible_options(options: dict[str, object], field: str) -> None:

@@ -39,11 +39,11 @@ def info(
     seed: _Seed = 42,
 ) -> None:
     """Say what a trace holds."""
-    from gpuyard.traces import Source, describe, find_reader, read_workload
+    from gpuyard.traces import ReadOptions, Source, describe, find_reader
 
-    found = find_reader(Source.open(file), read_as).name
-    workload = read_workload(file, format=found, split=_shares(split), seed=seed)
-    facts = {"format": found, **describe(workload)}
+    source = Source.open(file)
+    reader = find_reader(source, read_as)
+    facts = {"format": reader.name, **describe(reader.read(source, ReadOptions(seed=seed, split=_shares(split))))}
     emit(_lines(facts) if format == Format.table else [facts], format)
 
 

@@ -2,7 +2,7 @@
 
 from gpuyard.traces.clusters import read_cluster
 from gpuyard.traces.facts import describe
-from gpuyard.traces.options import PhillyOptions
+from gpuyard.traces.options import PhillyOptions, ReadOptions
 from gpuyard.traces.readers import READERS
 from gpuyard.traces.reading import find_reader, read_workload
 from gpuyard.traces.source import Source
@@ -14,6 +14,7 @@ read = read_workload
 __all__ = [
     "READERS",
     "PhillyOptions",
+    "ReadOptions",
     "Source",
     "describe",
     "find_reader",

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.workload import Workload
 from gpuyard.profiles import load_zoo
 
@@ -17,6 +18,9 @@ def iteration_times(workload: Workload, iteration_s: Mapping[str, float] | None 
     if iteration_s is None:
         zoo = load_zoo()
         iteration_s = {name: zoo.profile(name).iteration_s for name in workload.models}
+    for name in workload.models:
+        if name not in iteration_s:
+            raise InputError("has no iteration time", field="model", value=name, hint=nearest(name, iteration_s))
     return np.array([iteration_s[name] for name in workload.models])[workload.model]
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
 from random import Random
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.profiles import GENERIC, load_zoo
+from gpuyard.traces.draws import check
 
 Assignment = Literal["overall", "random", "fair"]
 Split = tuple[float, float, float]
@@ -68,10 +69,7 @@ def assign(count: int, split: Split = DEFAULT_SPLIT, mode: Assignment = "overall
     random: class drawn by its share, model drawn evenly. fair: all models of the default zoo in turn.
     Synergy's fourth mode, by the share among *unfinished* jobs, depends on the schedule and is not offered.
     """
-    if mode not in get_args(Assignment):
-        raise InputError(
-            "is not a way to assign models", field="assign", value=mode, hint=nearest(mode, get_args(Assignment))
-        )
+    check(mode, Assignment, "assignment")
     zoo = load_zoo()
     weights = _weights(split)
     classes = list(zoo.by_class.values())

@@ -40,7 +40,7 @@ def jobs_from(
     rows, count = rows[kept], int(kept.sum())
     if "arrival_s" not in columns:
         columns["arrival_s"] = draws.arrivals(count, load=options.load, seed=options.seed)
-        said.append(f"the trace has no arrivals: drawn at {options.load:g} jobs an hour, seed {options.seed}")
+        said.append(f"arrivals are drawn: {options.load:g} jobs an hour, seed {options.seed}")
     elif start_clock:
         _start_clock(columns, said)
     order = np.argsort(columns["arrival_s"], kind="stable")

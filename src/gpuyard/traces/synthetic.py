@@ -43,6 +43,6 @@ def with_arrivals(
     workload: Workload, mode: draws.Arrivals = "exponential", *, load: float = 9.0, seed: int = 42
 ) -> Workload:
     """Return the same jobs in the same order, arriving anew."""
-    rate = f" at {load:g} jobs an hour, seed {seed}" if mode == "exponential" else ""
+    how = f"drawn: {load:g} jobs an hour, seed {seed}" if mode == "exponential" else mode
     times = draws.arrivals(len(workload), mode, load=load, seed=seed)
-    return replace(workload, arrival_s=times, notes=(*workload.notes, f"arrivals are {mode}{rate}"))
+    return replace(workload, arrival_s=times, notes=(*workload.notes, f"arrivals are {how}"))

@@ -6,7 +6,6 @@ import io
 import math
 import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -125,23 +124,11 @@ def _safe(name: Any) -> str:
 def _replace(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file under a temporary name beside its place, and move it there when it is complete."""
     target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file=path) from None
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        temporary.chmod(0o666 & ~_umask())
+        temporary.write_bytes(data)
         temporary.replace(target)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=path) from None
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

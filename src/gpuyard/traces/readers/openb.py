@@ -34,7 +34,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         columns["duration_s"] = _durations(table, notes)
     else:
         columns["duration_s"] = draws.durations(len(table), seed=options.seed)
-        notes.append(f"the trace has no run times: drawn from seed {options.seed}")
+        notes.append(f"durations are drawn: seed {options.seed}")
     return jobs_from(columns, options, source=source.name, rows=table.rows, notes=tuple(notes))
 
 

@@ -73,6 +73,11 @@ class _Log:
         except (TypeError, ValueError):
             raise self.error(number, name, value, "is not a time as in 2017-10-09 07:01:55") from None
 
+    def start_s(self) -> float:
+        """Return the first submission of a job that was attempted: the log's hour 0."""
+        times = (self.seconds(n, job, "submitted_time") for n, job in enumerate(self.jobs, 1) if job["attempts"])
+        return min((time for time in times if time is not None), default=0.0)
+
     def error(self, number: int, name: str, value: object, rule: str) -> InputError:
         """Return an error about one job."""
         return InputError(
@@ -85,8 +90,11 @@ def _matches(head: Head) -> bool:
 
 
 def _read(source: Source, options: ReadOptions) -> Workload:
-    philly, dropped = options.philly, Counter[str]()
-    runs = _select(list(_runs(_Log(source), philly, dropped)), philly, dropped)
+    philly, dropped, log = options.philly, Counter[str](), _Log(source)
+    runs = _select(list(_runs(log, philly, dropped)), log.start_s(), philly, dropped)
+    notes = [f"{count} {what}" for what, count in dropped.items()]
+    if philly.durations != "trace":
+        notes.append(f"durations are drawn: seed {options.seed}")
     columns: Columns = {
         "job_id": [run.job_id for run in runs],
         "tenant": [run.tenant for run in runs],
@@ -104,7 +112,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         options,
         source=source.name,
         rows=np.array([run.number for run in runs], dtype=np.int64),
-        notes=tuple(f"{count} {what}" for what, count in dropped.items()),
+        notes=tuple(notes),
         start_clock=philly.shift == "always" or len(runs) == philly.max_jobs,
     )
 
@@ -153,10 +161,8 @@ def _attempt(log: _Log, number: int, raw: Any, philly: PhillyOptions, dropped: C
     return _Attempt(start, end - start, gpus)
 
 
-def _select(runs: list[_Run], philly: PhillyOptions, dropped: Counter[str]) -> list[_Run]:
+def _select(runs: list[_Run], origin: float, philly: PhillyOptions, dropped: Counter[str]) -> list[_Run]:
     """Keep the jobs within the limits on duration, submission and number."""
-    # The first submission among the jobs that ran stands for the start of the log.
-    origin = min((run.arrival_s for run in runs), default=0.0)
     if philly.duration_s is not None:
         low, high = philly.duration_s
         runs = _keep(runs, [low < run.duration_s < high for run in runs], "of another duration", dropped)
