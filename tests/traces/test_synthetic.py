@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import polars as pl
@@ -43,6 +44,13 @@ def test_multi_gpu_changes_sizes_only() -> None:
     assert_same(plain, sized, but=("gpus",))
     share = {size: float(np.mean(sized.gpus == size)) for size in (1, 2, 4, 8)}
     assert share == pytest.approx({1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}, abs=0.02)
+
+
+def test_sizes_come_from_the_next_seeds_stream() -> None:
+    rng = Random(43)
+    draws = [rng.random() for _ in range(200)]
+    want = [1 if u < 0.7 else 2 if u < 0.8 else 4 if u < 0.95 else 8 for u in draws]
+    assert generate(200, multi_gpu=True, seed=42).gpus.tolist() == want
 
 
 def test_small_durations_stop_at_500_minutes() -> None:
