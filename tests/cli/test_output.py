@@ -14,8 +14,9 @@ import pytest
 
 from gpuyard.cli.output import emit, human
 
+NAN = float("nan")
 ROWS = [
-    {"policy": "fifo+tune", "jobs": 1000, "mean_jct_h": 21.87660123456789, "p99_jct_h": float("nan"), "run": Path("runs/a")},
+    {"policy": "fifo+tune", "jobs": 1000, "mean_jct_h": 21.87660123456789, "p99_jct_h": NAN, "run": Path("runs/a")},
     {"policy": "[srtf]", "jobs": np.int64(7), "mean_jct_h": np.float64(0.1), "p99_jct_h": 1234.5, "run": None},
 ]  # fmt: skip
 
@@ -54,15 +55,14 @@ def test_no_rows_is_an_empty_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_on_a_terminal_whole_columns_are_left_out_never_digits() -> None:
-    code = f"""
+    code = """
 from pathlib import Path
 from gpuyard.cli.output import emit
 emit([dict(policy="fifo+tune", mean_jct_h=21.8766, p99_jct_h=156.933, run="r" * 40)], "table")
 """
     parent, child = pty.openpty()
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdout=child, stderr=subprocess.PIPE, env=os.environ | {"COLUMNS": "40"}, check=True
-    )  # fmt: skip
+    narrow = os.environ | {"COLUMNS": "40"}
+    done = subprocess.run([sys.executable, "-c", code], stdout=child, stderr=subprocess.PIPE, env=narrow, check=True)
     os.close(child)
     text = os.read(parent, 10_000).decode()
     os.close(parent)
@@ -73,8 +73,10 @@ emit([dict(policy="fifo+tune", mean_jct_h=21.8766, p99_jct_h=156.933, run="r" * 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(None, "–"), (True, "yes"), (3, "3"), (0.0, "0.00"), (0.01234, "0.0123"), (21.8766, "21.88"), (156.93, "156.9")]
-    + [(12345.6, "12,346"), ([1, 2.5], "1, 2.50"), (float("inf"), "–")],
+    [
+        *[(None, "–"), (True, "yes"), (3, "3"), (0.0, "0.00"), (0.01234, "0.0123"), (21.8766, "21.88")],
+        *[(156.93, "156.9"), (12345.6, "12,346"), ([1, 2.5], "1, 2.50"), (float("inf"), "–")],
+    ],
 )
 def test_numbers_are_rounded_for_people(value: object, text: str) -> None:
     assert human(value) == text

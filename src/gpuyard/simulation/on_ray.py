@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from gpuyard.core.errors import GpuyardError, InputError, MissingExtraError
-from gpuyard.simulation.pool import Outcome
+from gpuyard.simulation.pool import Outcome, cores
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -62,7 +62,7 @@ def _start() -> Any:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not os.environ.get("RAY_ADDRESS"):
         # A Ray of our own listens on loopback alone, and serves no dashboard.
-        quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+        quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": cores()}
     ray.init(**quiet)
     return ray
 

@@ -120,19 +120,21 @@ class Setting(BaseModel):
         return self.model_dump(mode="json", exclude_defaults=True)
 
 
-def make_setting(values: Mapping[str, Any], *, file: object = None, prefix: str = "") -> Setting:
+def make_setting(values: Mapping[str, Any], *, file: object = None) -> Setting:
     """Check values from outside and return a setting; InputError names file, field, value and rule."""
     try:
         return Setting.model_validate(dict(values))
     except ValidationError as error:
-        raise explain(error, Setting, file=file, prefix=prefix) from None
+        raise explain(error, Setting, file=file) from None
 
 
-def explain(error: ValidationError, model: type[BaseModel], *, file: object = None, prefix: str = "") -> InputError:
+def explain(error: ValidationError, model: type[BaseModel], *, file: object = None) -> InputError:
     """Turn the first complaint of pydantic into an InputError."""
     first = error.errors(include_url=False)[0]
     place = [str(part) for part in first["loc"]]
     if first["type"] == "extra_forbidden":
         return InputError("is not a setting", file=file, value=place[-1], hint=nearest(place[-1], model.model_fields))
+    if not place:
+        return InputError("must be names with values", file=file, value=first["input"])
     rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return InputError(rule[:1].lower() + rule[1:], file=file, field=prefix + place[0], value=first["input"])
+    return InputError(rule[:1].lower() + rule[1:], file=file, field=place[0], value=first["input"])

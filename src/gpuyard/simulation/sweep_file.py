@@ -102,7 +102,8 @@ def folder_name(axes: dict[str, Any], setting: Setting) -> str:
     digests = {name: _digest(inputs[name]) for name in FILES if inputs[name]}
     identity = json.dumps([__version__, inputs, digests], sort_keys=True)
     code = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    words = [Path(str(_cell(value))).name if name in FILES else f"{name}{_cell(value)}" for name, value in axes.items()]
+    values = {name: _cell(getattr(setting, name)) for name in axes}
+    words = [Path(value).name if name in FILES else f"{name}{value}" for name, value in values.items()]
     return re.sub(r"[^\w+.=-]+", "_", "-".join(words))[:80].lstrip(".") + f"-{code}"
 
 
@@ -123,4 +124,6 @@ def _file_digest(path: str, _changed: int, _size: int) -> str:
 
 def _cell(value: Any) -> Any:
     """Return a value of an axis as one cell of a table."""
-    return ",".join(str(item) for item in value) if isinstance(value, (list, tuple)) else value
+    if isinstance(value, (list, tuple)):
+        return ",".join(str(_cell(item)) for item in value)
+    return int(value) if isinstance(value, float) and value.is_integer() else value
