@@ -12,7 +12,7 @@ import numpy as np
 
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.core.errors import LedgerError
-from gpuyard.core.kernel import Floats, Ints, Small, inner, kernel
+from gpuyard.core.kernel import Bytes, Floats, Ints, Small, inner, kernel
 
 WHOLE = 1000
 """Thousandths in a GPU."""
@@ -31,11 +31,17 @@ class Books(NamedTuple):
     gpu_node: Ints
     gpu_free: Ints  # thousandths
     whole_free: Ints  # wholly free GPUs of each node
+    wished: Floats  # node x 3: what the jobs there would like of CPUs, memory and storage bandwidth
     up: Ints  # 1 while a node is in service
+    touched: Bytes  # node -> 1 where somebody came or went since the last call of settle()
     gpus: Ints  # job -> GPUs it holds when it runs
     milli: Ints  # job -> thousandths of each of them
+    wish: Floats  # job x 3: what it would like, per GPU
     first_held: Ints  # job -> where its GPUs stand in held_gpus
     held_gpus: Small
+    held_by: Small  # place in held_gpus -> the job it belongs to
+    head: Ints  # GPU -> a place in held_gpus that names it, -1 when nobody holds it
+    following: Ints  # place in held_gpus -> the next one that names the same GPU
     held: Floats  # job x RESOURCES, per GPU
     slot: Ints  # job -> its place among the holders, -1 when it holds nothing
     holders: Ints
@@ -83,6 +89,11 @@ def take(books: Books, job: int, gpu_ids: Small, amounts: Floats) -> bool:
             books.whole_free[node] -= 1
         books.gpu_free[gpu] -= milli
         books.held_gpus[first + i] = gpu
+        books.touched[node] = 1
+        books.following[first + i] = books.head[gpu]
+        books.head[gpu] = first + i
+        for r in range(3):
+            books.wished[node, r] += books.wish[job, r]
         for r in range(amounts.shape[0]):
             books.free[node, r] -= amounts[r]
     for r in range(amounts.shape[0]):
@@ -109,6 +120,16 @@ def give_back(books: Books, job: int) -> bool:
             books.whole_free[node] += 1
         for r in range(books.held.shape[1]):
             books.free[node, r] += books.held[job, r]
+        for r in range(3):
+            books.wished[node, r] -= books.wish[job, r]
+        books.touched[node] = 1
+        if books.head[gpu] == i:
+            books.head[gpu] = books.following[i]
+        else:
+            before = books.head[gpu]
+            while books.following[before] != i:
+                before = books.following[before]
+            books.following[before] = books.following[i]
     last = books.holders[books.count[0] - 1]
     books.holders[place] = last
     books.slot[last] = place
@@ -117,10 +138,17 @@ def give_back(books: Books, job: int) -> bool:
     return True
 
 
+@inner
+def settle(books: Books) -> None:
+    """Note that whatever came and went has been dealt with."""
+    for node in range(len(books.touched)):
+        books.touched[node] = 0
+
+
 class Ledger:
     """The books of one cluster for one set of jobs."""
 
-    def __init__(self, cluster: Cluster, gpus: Ints, milli: Ints) -> None:
+    def __init__(self, cluster: Cluster, gpus: Ints, milli: Ints, wish: Floats | None = None) -> None:
         first_gpu = np.concatenate([[0], np.cumsum(cluster.node_gpus)])
         gpu_node = np.repeat(np.arange(cluster.nodes), cluster.node_gpus)
         jobs = len(gpus)
@@ -132,11 +160,17 @@ class Ledger:
             gpu_node=gpu_node,
             gpu_free=np.full(cluster.total_gpus, WHOLE, dtype=np.int64),
             whole_free=cluster.node_gpus.copy(),
+            wished=np.zeros((cluster.nodes, 3)),
             up=np.ones(cluster.nodes, dtype=np.int64),
+            touched=np.zeros(cluster.nodes, dtype=np.int8),
             gpus=gpus,
             milli=milli,
+            wish=np.zeros((jobs, 3)) if wish is None else wish,
             first_held=np.concatenate([[0], np.cumsum(gpus)[:-1]]).astype(np.int64),
             held_gpus=np.zeros(int(gpus.sum()), dtype=np.int32),
+            held_by=np.repeat(np.arange(jobs, dtype=np.int32), gpus),
+            head=np.full(cluster.total_gpus, -1, dtype=np.int64),
+            following=np.full(int(gpus.sum()), -1, dtype=np.int64),
             held=np.zeros((jobs, len(RESOURCES))),
             slot=np.full(jobs, -1, dtype=np.int64),
             holders=np.zeros(jobs, dtype=np.int64),

@@ -23,9 +23,11 @@ class Jobs(NamedTuple):
     arrival: Floats
     gpus: Ints  # physical GPUs it touches
     milli: Ints  # thousandths of each
+    need: Ints  # thousandths in all
     size: Floats  # GPUs as the user counts them
     tenant: Ints
     priority: Ints
+    ranked: Ints  # one number: 0 when all jobs have the same priority
     types: Ints  # bit t is set when GPU type t of the cluster will do
     iterations: Floats
     iteration_s: Floats  # at relative speed 1.0
@@ -74,9 +76,11 @@ def build_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
         arrival=workload.arrival_s,
         gpus=gpus,
         milli=milli,
+        need=gpus * milli,
         size=workload.gpus,
         tenant=workload.tenant.astype(np.int64),
         priority=workload.priority.astype(np.int64),
+        ranked=np.array([int(np.ptp(workload.priority) > 0)]),
         types=types,
         iterations=np.where(
             np.isfinite(workload.iterations),

@@ -34,6 +34,7 @@ class Progress(NamedTuple):
     held_since: Floats  # when it last got GPUs; infinite while it waits
     last_held: Floats  # when it last held GPUs, or arrived
     raised: Ints  # 1: waited so long that it goes first
+    raised_count: Ints  # one number: how many
 
 
 class Tables(NamedTuple):
@@ -56,14 +57,15 @@ class Keys(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """Who runs, where, with how much. Jobs that hold resources and are not named lose them."""
+    """What is to change: who starts, moves or gets other amounts, and who stops. All others keep what they hold."""
 
     jobs: Ints
     first: Ints  # where each job's GPUs start in gpu_ids; one more entry: their number
     gpu_ids: Small
     amounts: Floats  # job x RESOURCES, per GPU
     speed: Floats  # relative speed each job will have
-    reasons: Bytes  # for each job of the order it was made from: PLACED, or why it waits
+    stopped: Ints
+    reasons: Bytes  # for each job of the order the plan was made from: PLACED, or why it waits
 
 
 class Snapshot:
@@ -104,6 +106,8 @@ class Snapshot:
     @property
     def priority(self) -> Ints:
         """Each job's priority, higher first; one more for a job that has waited far too long."""
+        if self.jobs.ranked[0] == 0 and self.progress.raised_count[0] == 0:
+            return np.zeros(len(self.active), dtype=np.int64)
         return self.jobs.priority[self.active] + self.progress.raised[self.active]
 
     @property

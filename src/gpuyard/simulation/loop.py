@@ -46,7 +46,7 @@ class Loop:
         first, last = options.window or (0, count)
         self.measured = np.zeros(count, dtype=np.int8)
         self.measured[first:last] = 1
-        self.ledger = Ledger(cluster, jobs.gpus, jobs.milli)
+        self.ledger = Ledger(cluster, jobs.gpus, jobs.milli, jobs.wanted / jobs.gpus[:, None])
         self.recorder = Recorder(options.timeline, cluster.total_gpus)
         self.tally = world.new_tally(count)
         self.progress = world.new_progress(jobs, expected_speed, options.round_s if options.faithful else 0.0)
@@ -60,9 +60,8 @@ class Loop:
         self._costs = world.Costs(
             options.restart_s, options.migration_s, options.checkpoint_every_s, options.checkpoint_s
         )
-        self._quotas = np.array(
-            [int(options.quotas[name] * WHOLE) if name in options.quotas else NO_LIMIT for name in workload.tenants]
-        )
+        limits = [int(options.quotas[name] * WHOLE) if name in options.quotas else NO_LIMIT for name in workload.tenants]
+        self._quotas = np.array(limits if options.quotas else [], dtype=np.int64)
         self._to_measure = int(self.measured.sum())
         self._events = node_events(cluster, options)
         self._next_event = 0
@@ -75,18 +74,19 @@ class Loop:
         """Simulate until every measured job has finished."""
         began = time.process_time()
         while True:
-            self._advance()
+            wake = self._advance()
             if self._over():
                 break
-            wake = self._decide() if self._counts[world.ACTIVE] else math.inf
+            if self._counts[world.ACTIVE]:
+                wake = min(wake, self._decide())
             if report is not None and self.decisions % REPORT_EVERY == 0:
                 report(int(self._counts[world.FINISHED_ALL]), len(self.workload))
             self.now = self._next_boundary(wake)
         world.close(self._state, self.recorder.page(self.ledger), self.now)
         self.cpu_seconds = time.process_time() - began
 
-    def _advance(self) -> None:
-        """Bring the world up to now: completions and failures in order of time, then arrivals."""
+    def _advance(self) -> float:
+        """Bring the world up to now: completions and failures in order of time, then arrivals; returns the next finish."""
         while self._next_event < len(self._events) and self._events[self._next_event].at_s <= self.now:
             event = self._events[self._next_event]
             self._next_event += 1
@@ -98,7 +98,7 @@ class Loop:
                 self.ledger.close(event.node)
             else:
                 self.ledger.open(event.node)
-        world.advance(self._state, self.recorder.page(self.ledger), self.now)
+        return world.advance(self._state, self.recorder.page(self.ledger), self.now)
 
     def _over(self) -> bool:
         if self._counts[world.FINISHED_MEASURED] == self._to_measure:

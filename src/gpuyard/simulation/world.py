@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, inner, kernel
-from gpuyard.core.ledger import Books, give_back, held_gpus, take
+from gpuyard.core.ledger import Books, give_back, held_gpus, settle, take
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress, Tables
 
@@ -28,7 +28,6 @@ class Tally(NamedTuple):
     preemptions: Small
     moves: Small
     restarts: Small
-    mark: Ints  # scratch: a job's place in the plan, and one more
     span_start: Floats
     used: Floats  # (GPU, CPU, memory allocated, CPU, memory used) in amount-seconds
 
@@ -83,7 +82,7 @@ def new_tally(count: int) -> Tally:
         finish=np.full(count, never), finish_at=np.full(count, never), start=np.full(count, never),
         saved=np.zeros(count), reason=np.full(count, PLACED, np.int8), reason_since=np.zeros(count),
         waits=np.zeros((count, len(REASONS))), preemptions=np.zeros(count, np.int32),
-        moves=np.zeros(count, np.int32), restarts=np.zeros(count, np.int32), mark=np.zeros(count, np.int64),
+        moves=np.zeros(count, np.int32), restarts=np.zeros(count, np.int32),
         span_start=np.zeros(count), used=np.zeros(5),
     )  # fmt: skip
 
@@ -95,6 +94,7 @@ def new_progress(jobs: Jobs, expected_speed: Floats, quantum: float) -> Progress
         done=np.zeros(count), since=np.zeros(count), rate=np.zeros(count), quantum=np.array([quantum]),
         speed=expected_speed.copy(), held_s=np.zeros(count), held_since=np.full(count, np.inf),
         last_held=jobs.arrival.copy(), raised=np.zeros(count, np.int64),
+        raised_count=np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -156,16 +156,21 @@ def _release(progress: Progress, expected: Floats, job: int, now: float) -> None
     progress.held_since[job] = np.inf
     progress.last_held[job] = now
     progress.speed[job] = expected[job]
+    progress.raised_count[0] -= progress.raised[job]
     progress.raised[job] = 0
 
 
 @kernel
-def advance(state: Boxed[State], log: Log, now: float) -> None:
-    """Finish every job whose time has come by now, each at its own instant, and let in those that have arrived."""
+def advance(state: Boxed[State], log: Log, now: float) -> float:
+    """Finish every job whose time has come by now, each at its own instant, and let in those that have arrived.
+
+    Returns when the next of the others will finish if nothing changes.
+    """
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally, count, active = state.value.tally, state.value.count, state.value.active
     expected, measured = state.value.expected, state.value.measured
     finished = count[FINISHED_ALL]
+    wake = np.inf
     for k in range(books.count[0] - 1, -1, -1):
         job = books.holders[k]
         at = tally.finish_at[job]
@@ -176,6 +181,8 @@ def advance(state: Boxed[State], log: Log, now: float) -> None:
             tally.finish[job] = at
             count[FINISHED_ALL] += 1
             count[FINISHED_MEASURED] += measured[job]
+        else:
+            wake = min(wake, at)
     if count[FINISHED_ALL] > finished:
         kept = 0
         for i in range(count[ACTIVE]):
@@ -191,6 +198,7 @@ def advance(state: Boxed[State], log: Log, now: float) -> None:
         count[ACTIVE] += 1
         arrived += 1
     count[ARRIVED] = arrived
+    return wake
 
 
 @kernel
@@ -223,47 +231,48 @@ def commit(
 ) -> tuple[int, float]:
     """Carry a plan out through the ledger.
 
-    Returns the job whose resources were not free, or -1, and when the next running job will finish or the next waiting
-    one will have waited longer than `patience` seconds, which makes it go first.
+    Returns the job whose resources were not free, or -1, and when the next of the jobs started here will finish or the
+    next waiting one will have waited longer than `patience` seconds, which makes it go first.
     """
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally, expected, active = state.value.tally, state.value.expected, state.value.active
+    for job in plan.stopped:
+        _stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
+        _release(progress, expected, job, now)
+        tally.preemptions[job] += 1
     for p in range(len(plan.jobs)):
-        tally.mark[plan.jobs[p]] = p + 1
-    for k in range(books.count[0] - 1, -1, -1):
-        job = books.holders[k]
-        p = tally.mark[job] - 1
-        if p < 0:
-            _stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
-            _release(progress, expected, job, now)
-            tally.preemptions[job] += 1
-        elif not _same_gpus(books, plan, job, p):
+        job = plan.jobs[p]
+        if books.slot[job] < 0:
+            continue
+        if not _same_gpus(books, plan, job, p):
             _stop(books, jobs, progress, tally, log, job, now, MOVED)
             tally.moves[job] += 1
             progress.since[job] = now + costs.migration_s
         elif not _same_terms(books, progress, plan, job, p):
-            delay = max(progress.since[job], now)
+            begins = max(progress.since[job], now)
             _stop(books, jobs, progress, tally, log, job, now, RESIZED)
-            progress.since[job] = delay
-    refused = -1
+            progress.since[job] = begins
+    wake = np.inf
     for p in range(len(plan.jobs)):
         job = plan.jobs[p]
-        tally.mark[job] = 0
-        if books.slot[job] < 0 and refused < 0 and not _start(books, jobs, progress, tally, costs, plan, p, now):
-            refused = job
-    wake = np.inf
+        if books.slot[job] < 0:
+            if not _start(books, jobs, progress, tally, costs, plan, p, now):
+                return job, wake
+            wake = min(wake, tally.finish_at[job])
+    settle(books)
     for i in range(len(order)):
         job = order[i]
         active[i] = job
+        if plan.reasons[i] == PLACED:
+            continue
         _note_reason(tally, job, plan.reasons[i], now)
-        if books.slot[job] >= 0:
-            wake = min(wake, tally.finish_at[job])
-        elif progress.raised[job] == 0:
+        if progress.raised[job] == 0:
             if now - progress.last_held[job] > patience:
                 progress.raised[job] = 1
+                progress.raised_count[0] += 1
                 wake = now
             wake = min(wake, progress.last_held[job] + patience)
-    return refused, wake
+    return -1, wake
 
 
 @kernel
@@ -310,6 +319,7 @@ def _start(
         tally.saved[job] = progress.done[job]
         tally.start[job] = min(tally.start[job], now)
     tally.span_start[job] = now
+    _note_reason(tally, job, PLACED, now)
     progress.speed[job] = plan.speed[p]
     left = jobs.iterations[job] - progress.done[job]
     per_iteration = jobs.iteration_s[job] / plan.speed[p]

@@ -18,13 +18,18 @@ from gpuyard.policies.snapshot import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RES
 
 
 class Seats(NamedTuple):
-    """The outcome: who sits where, who is new, and why the others wait."""
+    """The outcome: who is to sit down where, who must get up, and why the others wait."""
 
-    jobs: Ints
+    jobs: Ints  # those who start or move
     first: Ints
     gpu_ids: Small
+    stopped: Ints
     reasons: Bytes
-    dirty: Bytes  # node -> 1 where somebody came or went
+    desk: Desk
+
+
+STAYS, OUT = -2, -1
+"""Not a GPU type to go to: the job stays where it is, or is not admitted."""
 
 
 @inner
@@ -49,31 +54,40 @@ def _pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
 def _admit(
     jobs: Jobs, books: Books, order: Ints, quotas: Ints, pool: Ints, missing: int, used: Ints, reasons: Bytes,
     target: Ints,
-) -> None:  # fmt: skip
-    """Choose by GPU count alone. target: -1 not admitted, -2 stays where it is, otherwise the GPU type to go to."""
+) -> int:  # fmt: skip
+    """Choose by GPU count alone: for each job a GPU type to go to, STAYS or OUT. Returns how many are to be placed."""
     left = pool.sum()
+    one_type = len(pool) == 1
+    arrivals = 0
     for i in range(len(order)):
         job = order[i]
-        target[i] = -1
+        target[i] = OUT
         reasons[i] = NODES if missing > 0 else GPUS
-        need = books.gpus[job] * books.milli[job]
+        need = jobs.need[job]
         if left < need:
             continue
-        if used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
+        if len(quotas) and used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
             reasons[i] = QUOTA
             continue
+        kind = 0
         if books.slot[job] >= 0:
-            kind = jobs.node_type[books.gpu_node[books.held_gpus[books.first_held[job]]]]
+            if not one_type:
+                kind = jobs.node_type[books.gpu_node[books.held_gpus[books.first_held[job]]]]
             if pool[kind] >= need:
-                target[i] = -2
-        if target[i] == -1:
-            kind = _choose_type(pool, jobs.types[job], need)
-            if kind < 0:
-                continue
+                target[i] = STAYS
+                reasons[i] = PLACED
+        if target[i] == OUT:
+            if not one_type:
+                kind = _choose_type(pool, jobs.types[job], need)
+                if kind < 0:
+                    continue
             target[i] = kind
+            arrivals += 1
         pool[kind] -= need
         left -= need
-        used[jobs.tenant[job]] += need
+        if len(quotas):
+            used[jobs.tenant[job]] += need
+    return arrivals
 
 
 @inner
@@ -118,80 +132,96 @@ def _old_place_is_free(desk: Desk, jobs: Jobs, books: Books, job: int, needs: Fl
 
 
 @kernel
-def seat(
-    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool
-) -> Seats:
+def seat(tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool) -> Seats:
     """Admit and place. `needs` (job x kind x 3, per GPU) must be free beside the GPUs; empty: GPUs are all it takes."""
     jobs, books = tables.value.jobs, tables.value.books
-    count = len(order)
-    reasons = np.empty(count, dtype=np.int8)
-    target = np.empty(count, dtype=np.int64)
+    reasons = np.empty(len(order), dtype=np.int8)
+    target = np.empty(len(order), dtype=np.int64)
     pool = _pools(jobs, books, True)
     missing = _pools(jobs, books, False).sum() - pool.sum()
-    used = np.zeros(len(quotas), dtype=np.int64)
-    _admit(jobs, books, order, quotas, pool, missing, used, reasons, target)
-
+    arrivals = _admit(
+        jobs, books, order, quotas, pool, missing, np.zeros(len(quotas), dtype=np.int64), reasons, target
+    )
     desk = open_desk(jobs, books)
-    kept = np.zeros(len(books.slot), dtype=np.bool_)
-    arrivals = 0
-    total = 0
-    for i in range(count):
-        if target[i] == -2:
-            kept[order[i]] = True
-            reasons[i] = PLACED
-        elif target[i] >= 0:
-            arrivals += 1
-    for k in range(books.count[0]):
-        if not kept[books.holders[k]]:
-            release(desk, jobs, books, books.holders[k])
-
     new = np.empty(arrivals, dtype=np.int64)
-    arrivals = 0
-    for i in range(count):
-        if target[i] >= 0:
-            new[arrivals] = i
-            arrivals += 1
+    width = _sort_out(desk, jobs, books, order, target, new)
     if by_size:
         _largest_first(jobs, order, new)
-    # Where the GPUs of each job are noted; a job that stays reads them off the books.
-    spots = np.full(count, -1, dtype=np.int64)
-    widest = 0
-    for i in range(count):
-        widest += books.gpus[order[i]] if target[i] != -2 else 0
-    noted = np.empty(min(widest, len(books.gpu_free) * WHOLE), dtype=np.int32)
+    noted = np.empty(width, dtype=np.int32)
+    spots = np.full(len(order), -1, dtype=np.int64)
+    end = _seat_new(desk, jobs, books, order, new, target, mode, needs, noted, spots, reasons)
+    if end < 0:
+        # Somebody could not be placed: there may be room for others. Whoever just lost a place may need it noted too.
+        more = np.empty(desk.left[0] // min(WHOLE, _smallest(books, order)) + width, dtype=np.int32)
+        more[:width] = noted
+        noted = more
+        used = np.zeros(len(quotas), dtype=np.int64)
+        _fill(desk, jobs, books, order, quotas, used, mode, needs, noted, -end - 1, spots, reasons)
+    return _collect(desk, books, order, spots, noted, reasons)
+
+
+@inner
+def _sort_out(desk: Desk, jobs: Jobs, books: Books, order: Ints, target: Ints, new: Ints) -> int:
+    """Take those who do not stay off the desk and list those to be placed; returns how many GPUs these touch."""
+    width, count = 0, 0
+    for i in range(len(order)):
+        if target[i] == STAYS:
+            continue
+        job = order[i]
+        if books.slot[job] >= 0:
+            release(desk, books, job)
+        if target[i] != OUT:
+            new[count] = i
+            count += 1
+            width += books.gpus[job]
+    return width
+
+
+@inner
+def _seat_new(
+    desk: Desk, jobs: Jobs, books: Books, order: Ints, new: Ints, target: Ints, mode: int, needs: Floats,
+    noted: Small, spots: Ints, reasons: Bytes,
+) -> int:  # fmt: skip
+    """Place the admitted; returns where the notes end, as -1 less that when somebody found no place."""
     end = 0
     failed = False
-    for i in new:
+    for n in range(len(new)):
+        i = new[n]
         job = order[i]
-        if place(desk, jobs, books, job, 1 << target[i], mode, needs, noted[end:]):
-            put(desk, jobs, books, job, noted[end : end + books.gpus[job]], needs)
+        if place(desk, jobs, books, job, 1 << target[i], mode, needs, noted, end):
+            put(desk, jobs, books, job, noted, end, needs)
             spots[i] = end
             end += books.gpus[job]
             reasons[i] = PLACED
         else:
             reasons[i] = RESOURCES if len(needs) else FRAGMENTS
             failed = True
-    if failed:
-        _fill(desk, jobs, books, order, quotas, mode, needs, noted, end, spots, reasons)
-    return _collect(desk, books, order, spots, noted, reasons)
+    return -end - 1 if failed else end
 
 
-@kernel
+@inner
+def _smallest(books: Books, order: Ints) -> int:
+    least = WHOLE
+    for i in range(len(order)):
+        least = min(least, books.milli[order[i]])
+    return int(least)
+
+
+@inner
 def _fill(
-    desk: Desk, jobs: Jobs, books: Books, order: Ints, quotas: Ints, mode: int, needs: Floats,
+    desk: Desk, jobs: Jobs, books: Books, order: Ints, quotas: Ints, used: Ints, mode: int, needs: Floats,
     noted: Small, end: int, spots: Ints, reasons: Bytes,
 ) -> None:  # fmt: skip
     """Offer what failed jobs left to the others, in order; one that just lost its place gets it back if it can."""
-    used = np.zeros(len(quotas), dtype=np.int64)
     for i in range(len(order)):
-        if reasons[i] == PLACED:
-            used[jobs.tenant[order[i]]] += books.gpus[order[i]] * books.milli[order[i]]
+        if reasons[i] == PLACED and len(quotas):
+            used[jobs.tenant[order[i]]] += jobs.need[order[i]]
     for i in range(len(order)):
         job = order[i]
-        need = books.gpus[job] * books.milli[job]
+        need = jobs.need[job]
         if reasons[i] == PLACED or need > desk.left[0]:
             continue
-        if used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
+        if len(quotas) and used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
             continue
         found = False
         if books.slot[job] >= 0 and _old_place_is_free(desk, jobs, books, job, needs):
@@ -201,36 +231,40 @@ def _fill(
         else:
             for t in range(len(desk.pool)):
                 if not found and jobs.types[job] >> t & 1:
-                    found = place(desk, jobs, books, job, 1 << t, mode, needs, noted[end:])
+                    found = place(desk, jobs, books, job, 1 << t, mode, needs, noted, end)
         if found:
-            put(desk, jobs, books, job, noted[end : end + books.gpus[job]], needs)
+            put(desk, jobs, books, job, noted, end, needs)
             spots[i] = end
             end += books.gpus[job]
             reasons[i] = PLACED
-            used[jobs.tenant[job]] += need
+            if len(quotas):
+                used[jobs.tenant[job]] += need
 
 
 @kernel
 def _collect(desk: Desk, books: Books, order: Ints, spots: Ints, noted: Small, reasons: Bytes) -> Seats:
-    placed, width = 0, 0
+    placed, width, stops = 0, 0, 0
     for i in range(len(order)):
-        if reasons[i] == PLACED:
+        if spots[i] >= 0:
             placed += 1
             width += books.gpus[order[i]]
+        elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
+            stops += 1
     jobs = np.empty(placed, dtype=np.int64)
     first = np.empty(placed + 1, dtype=np.int64)
     gpu_ids = np.empty(width, dtype=np.int32)
-    placed, width = 0, 0
+    stopped = np.empty(stops, dtype=np.int64)
+    placed, width, stops = 0, 0, 0
     for i in range(len(order)):
-        if reasons[i] != PLACED:
-            continue
-        job = order[i]
-        jobs[placed] = job
-        first[placed] = width
-        old = books.first_held[job]
-        for k in range(books.gpus[job]):
-            gpu_ids[width + k] = books.held_gpus[old + k] if spots[i] < 0 else noted[spots[i] + k]
-        width += books.gpus[job]
-        placed += 1
+        if spots[i] >= 0:
+            jobs[placed] = order[i]
+            first[placed] = width
+            for k in range(books.gpus[order[i]]):
+                gpu_ids[width + k] = noted[spots[i] + k]
+            width += books.gpus[order[i]]
+            placed += 1
+        elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
+            stopped[stops] = order[i]
+            stops += 1
     first[placed] = width
-    return Seats(jobs, first, gpu_ids, reasons, desk.dirty)
+    return Seats(jobs, first, gpu_ids, stopped, reasons, desk)

@@ -22,4 +22,4 @@ class Greedy:
         mode = placement_mode(self.placement)
         seats = seat(snapshot.boxed, order, snapshot.quotas, mode, snapshot.jobs.wishes, False)
         amounts, speed = by_wish(snapshot.boxed, seats)
-        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.reasons)
+        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.stopped, seats.reasons)

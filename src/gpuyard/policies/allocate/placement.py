@@ -28,34 +28,27 @@ class Desk(NamedTuple):
     free: Floats
     gpu_free: Ints
     whole_free: Ints
-    wished: Floats  # node x 3: whole wishes of all jobs there
+    wished: Floats  # node x 3: wishes of all jobs there
     pool: Ints  # GPU type -> 1 (its length is what matters)
     left: Ints  # one number: thousandths of GPUs still free
-    dirty: Bytes
+    dirty: Bytes  # node -> 1 where somebody came or went
     used: Bytes  # scratch, node -> 1 while a job is being spread
 
 
 @kernel
 def open_desk(jobs: Jobs, books: Books) -> Desk:
     """Copy what is free now; everybody who holds something is still seated."""
-    wished = np.zeros((len(books.up), 3))
-    for k in range(books.count[0]):
-        job = books.holders[k]
-        first = books.first_held[job]
-        for i in range(first, first + books.gpus[job]):
-            for r in range(3):
-                wished[books.gpu_node[books.held_gpus[i]], r] += jobs.wanted[job, r] / books.gpus[job]
     left = np.zeros(1, dtype=np.int64)
     left[0] = books.gpu_free.sum()
     return Desk(
-        books.free.copy(), books.gpu_free.copy(), books.whole_free.copy(), wished,
-        np.ones(max(jobs.node_type.max() + 1, 1), dtype=np.int64), left, np.zeros(len(books.up), dtype=np.int8),
+        books.free.copy(), books.gpu_free.copy(), books.whole_free.copy(), books.wished.copy(),
+        np.ones(max(jobs.node_type.max() + 1, 1), dtype=np.int64), left, books.touched.copy(),
         np.zeros(len(books.up), dtype=np.int8),
     )  # fmt: skip
 
 
 @inner
-def release(desk: Desk, jobs: Jobs, books: Books, job: int) -> None:
+def release(desk: Desk, books: Books, job: int) -> None:
     """Take a job that holds something off the desk."""
     first = books.first_held[job]
     for i in range(first, first + books.gpus[job]):
@@ -68,20 +61,21 @@ def release(desk: Desk, jobs: Jobs, books: Books, job: int) -> None:
         for r in range(desk.free.shape[1]):
             desk.free[node, r] += books.held[job, r]
         for r in range(3):
-            desk.wished[node, r] -= jobs.wanted[job, r] / books.gpus[job]
+            desk.wished[node, r] -= books.wish[job, r]
 
 
 @inner
-def put(desk: Desk, jobs: Jobs, books: Books, job: int, gpu_ids: Small, needs: Floats) -> None:
-    """Seat a job on these GPUs."""
-    for gpu in gpu_ids:
+def put(desk: Desk, jobs: Jobs, books: Books, job: int, noted: Small, at: int, needs: Floats) -> None:
+    """Seat a job on the GPUs noted for it."""
+    for i in range(at, at + books.gpus[job]):
+        gpu = noted[i]
         node = books.gpu_node[gpu]
         desk.whole_free[node] -= desk.gpu_free[gpu] == WHOLE
         desk.gpu_free[gpu] -= books.milli[job]
         desk.left[0] -= books.milli[job]
         desk.dirty[node] = 1
         for r in range(3):
-            desk.wished[node, r] += jobs.wanted[job, r] / books.gpus[job]
+            desk.wished[node, r] += books.wish[job, r]
             if len(needs):
                 desk.free[node, r] -= needs[job, jobs.node_kind[node], r]
 
@@ -99,35 +93,35 @@ def _room(desk: Desk, jobs: Jobs, job: int, node: int, needs: Floats) -> int:
 
 
 @inner
-def _fullness(desk: Desk, jobs: Jobs, books: Books, job: int, node: int) -> float:
+def _fullness(desk: Desk, books: Books, job: int, node: int) -> float:
     """The most wished-for resource of the node, once this job is there, as a part of what the node has."""
     full = 0.0
     for r in range(3):
         if books.capacity[node, r] > 0.0:
-            full = max(full, (desk.wished[node, r] + jobs.wanted[job, r]) / books.capacity[node, r])
+            full = max(full, (desk.wished[node, r] + books.wish[job, r] * books.gpus[job]) / books.capacity[node, r])
     return full
 
 
 @inner
-def _score(desk: Desk, jobs: Jobs, books: Books, job: int, node: int, mode: int) -> float:
+def _score(desk: Desk, books: Books, job: int, node: int, mode: int) -> float:
     """Lowest is best among nodes that can take the whole job."""
     if mode == FIRST_FIT:
         return float(node)
     if mode == CONSOLIDATING:
         return float(desk.whole_free[node])
-    full = _fullness(desk, jobs, books, job, node)
+    full = _fullness(desk, books, job, node)
     # Best fit: the fullest node on which every wish is still granted; failing that, the least overfull one.
     return 1.0 - full + 1e-6 * desk.whole_free[node] if full <= 1.0 else 1.0 + full
 
 
 @inner
 def place(
-    desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small
+    desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small, at: int
 ) -> bool:
     """Choose GPUs of these types for a job and write them down; False if there are none that will do."""
     wide = books.gpus[job]
     if books.milli[job] < WHOLE:
-        return _place_slice(desk, jobs, books, job, types, mode, needs, into)
+        return _place_slice(desk, jobs, books, job, types, mode, needs, into, at)
     best, best_score = -1, np.inf
     total = 0
     for node in range(len(books.up)):
@@ -136,17 +130,17 @@ def place(
         room = _room(desk, jobs, job, node, needs)
         total += room
         if room >= wide:
-            score = _score(desk, jobs, books, job, node, mode)
+            score = _score(desk, books, job, node, mode)
             if score < best_score:
                 best, best_score = node, score
                 if mode == FIRST_FIT:
                     break
     if best >= 0:
-        _write(desk, books, best, wide, into, 0)
+        _write(desk, books, best, wide, into, at)
         return True
     if total < wide:
         return False
-    _spread(desk, jobs, books, job, types, mode, needs, into)
+    _spread(desk, jobs, books, job, types, mode, needs, into, at)
     return True
 
 
@@ -162,12 +156,12 @@ def _write(desk: Desk, books: Books, node: int, wide: int, into: Small, at: int)
 
 @inner
 def _spread(
-    desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small
+    desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small, at: int
 ) -> None:
     """Fill from the nodes with most room, so that they are few; first-fit goes through them as they come."""
     desk.used[:] = 0
-    at = 0
-    while at < books.gpus[job]:
+    end = at + books.gpus[job]
+    while at < end:
         best, best_room = -1, 0
         for node in range(len(books.up)):
             if desk.used[node] or desk.whole_free[node] == 0 or not types >> jobs.node_type[node] & 1:
@@ -177,7 +171,7 @@ def _spread(
                 best, best_room = node, room
                 if mode == FIRST_FIT:
                     break
-        wide = min(best_room, books.gpus[job] - at)
+        wide = min(best_room, end - at)
         _write(desk, books, best, wide, into, at)
         desk.used[best] = 1
         at += wide
@@ -185,7 +179,7 @@ def _spread(
 
 @inner
 def _place_slice(
-    desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small
+    desk: Desk, jobs: Jobs, books: Books, job: int, types: int, mode: int, needs: Floats, into: Small, at: int
 ) -> bool:
     """A slice goes to the fullest GPU that has room for it (first-fit: the first); a whole GPU is opened last."""
     best, best_left = -1, WHOLE + 1
@@ -205,5 +199,5 @@ def _place_slice(
                 break
     if best < 0:
         return False
-    into[0] = best
+    into[at] = best
     return True

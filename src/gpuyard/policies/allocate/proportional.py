@@ -28,4 +28,4 @@ class Proportional:
             snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, False
         )
         amounts, speed = by_share(snapshot.boxed, seats)
-        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.reasons)
+        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.stopped, seats.reasons)

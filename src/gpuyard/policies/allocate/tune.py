@@ -21,5 +21,4 @@ class Tune:
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, place the largest first, divide each node that changed anew."""
         seats = seat(snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, True)
-        amounts, speed = by_gain(snapshot.boxed, seats)
-        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.reasons)
+        return by_gain(snapshot.boxed, seats)

@@ -6,6 +6,7 @@ import numpy as np
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
+from gpuyard.core.ledger import WHOLE
 from gpuyard.core.workload import Workload
 from gpuyard.policies.jobs import Jobs, refuse_unrunnable
 from gpuyard.profiles import Zoo, published_demand
@@ -40,10 +41,12 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
     return Jobs(
         arrival=workload.arrival_s,
         gpus=gpus,
-        milli=np.full(count, 1000, dtype=np.int64),
+        milli=np.full(count, WHOLE, dtype=np.int64),
+        need=gpus * WHOLE,
         size=workload.gpus,
         tenant=workload.tenant.astype(np.int64),
         priority=np.zeros(count, dtype=np.int64),
+        ranked=np.zeros(1, dtype=np.int64),
         types=np.ones(count, dtype=np.int64),
         iterations=np.where(
             np.isfinite(workload.iterations), workload.iterations, np.floor(workload.duration_s / iteration_s)

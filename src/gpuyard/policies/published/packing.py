@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, inner, kernel
-from gpuyard.core.ledger import Books
+from gpuyard.core.ledger import WHOLE, Books
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import GPUS, PLACED, QUOTA, RESOURCES, Plan, Tables
 
@@ -281,7 +281,7 @@ def pack(
             if left == 0:
                 break
             continue
-        if used[jobs.tenant[job]] + wide * 1000 > quotas[jobs.tenant[job]]:
+        if len(quotas) and used[jobs.tenant[job]] + wide * WHOLE > quotas[jobs.tenant[job]]:
             reasons[i] = QUOTA
             continue
         if mechanism == TUNE:
@@ -300,8 +300,9 @@ def pack(
         reasons[i] = PLACED if done else RESOURCES
         if done:
             left -= wide
-            used[jobs.tenant[job]] += wide * 1000
-    return _plan(world, books, reasons)
+            if len(quotas):
+                used[jobs.tenant[job]] += wide * WHOLE
+    return _plan(world, books, order, reasons)
 
 
 @kernel
@@ -312,16 +313,17 @@ def _admitted(jobs: Jobs, books: Books, order: Ints, quotas: Ints, left: int) ->
     for i in range(len(order)):
         wide = books.gpus[order[i]]
         tenant = jobs.tenant[order[i]]
-        if wide <= left and used[tenant] + wide * 1000 <= quotas[tenant]:
+        if wide <= left and (len(quotas) == 0 or used[tenant] + wide * WHOLE <= quotas[tenant]):
             chosen[count] = i
             count += 1
             left -= wide
-            used[tenant] += wide * 1000
+            if len(quotas):
+                used[tenant] += wide * WHOLE
     return chosen[:count]
 
 
 @kernel
-def _plan(world: Round, books: Books, reasons: Bytes) -> Plan:
+def _plan(world: Round, books: Books, order: Ints, reasons: Bytes) -> Plan:
     """Number the GPUs: each server's are handed out in order."""
     count = world.count[0]
     first = np.zeros(count + 1, dtype=np.int64)
@@ -336,4 +338,12 @@ def _plan(world: Round, books: Books, reasons: Bytes) -> Plan:
                 gpu_ids[at] = following[world.at[place, k]]
                 following[world.at[place, k]] += 1
                 at += 1
-    return Plan(world.jobs[:count], first, gpu_ids, world.amounts[:count], world.speed[:count], reasons)
+    stopped = np.empty(books.count[0], dtype=np.int64)
+    stops = 0
+    for i in range(len(order)):
+        if reasons[i] != PLACED and books.slot[order[i]] >= 0:
+            stopped[stops] = order[i]
+            stops += 1
+    return Plan(
+        world.jobs[:count], first, gpu_ids, world.amounts[:count], world.speed[:count], stopped[:stops], reasons
+    )
