@@ -24,6 +24,7 @@ class Jobs(NamedTuple):
     gpus: Ints  # physical GPUs it touches
     milli: Ints  # thousandths of each
     need: Ints  # thousandths in all
+    widest: Ints  # one number: the most GPUs of any job
     size: Floats  # GPUs as the user counts them
     tenant: Ints
     priority: Ints
@@ -77,6 +78,7 @@ def build_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
         gpus=gpus,
         milli=milli,
         need=gpus * milli,
+        widest=gpus.max(keepdims=True),
         size=workload.gpus,
         tenant=workload.tenant.astype(np.int64),
         priority=workload.priority.astype(np.int64),

@@ -71,10 +71,17 @@ class Plan(NamedTuple):
 class Snapshot:
     """The world at one instant. Columns are arrays over `active`, the unfinished jobs that have arrived."""
 
-    __slots__ = ("active", "books", "boxed", "cluster", "jobs", "now", "progress", "quotas")
+    __slots__ = ("active", "books", "boxed", "cluster", "jobs", "move_cost_s", "now", "progress", "quotas")
 
     def __init__(
-        self, now: float, cluster: Cluster, tables: Tables, boxed: Boxed[Tables], active: Ints, quotas: Ints
+        self,
+        now: float,
+        cluster: Cluster,
+        tables: Tables,
+        boxed: Boxed[Tables],
+        active: Ints,
+        quotas: Ints,
+        move_cost_s: float = 0.0,
     ) -> None:
         self.now = now
         self.cluster = cluster
@@ -82,6 +89,7 @@ class Snapshot:
         self.boxed = boxed
         self.active = active
         self.quotas = quotas
+        self.move_cost_s = move_cost_s
 
     @property
     def arrival_s(self) -> Floats:

@@ -114,7 +114,9 @@ class Loop:
         """Order, allocate, carry out; returns the earliest time at which the next decision could differ."""
         self.decisions += 1
         active = self._active[: self._counts[world.ACTIVE]]
-        snapshot = Snapshot(self.now, self.cluster, self._tables, self._boxed_tables, active, self._quotas)
+        snapshot = Snapshot(
+            self.now, self.cluster, self._tables, self._boxed_tables, active, self._quotas, self.options.migration_s
+        )
         ordered = self.policy.order(snapshot)
         keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
         priority = self.policy.priority(snapshot)

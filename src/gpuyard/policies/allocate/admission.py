@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, inner, kernel
 from gpuyard.core.ledger import SLACK, WHOLE, Books
+from gpuyard.policies.allocate.consolidation import Notes, consolidate
 from gpuyard.policies.allocate.placement import Desk, open_desk, place, put, release
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES, Tables
@@ -132,36 +133,43 @@ def _old_place_is_free(desk: Desk, jobs: Jobs, books: Books, job: int, needs: Fl
 
 
 @kernel
-def seat(tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool) -> Seats:
+def seat(
+    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool, move_cost_s: float
+) -> Seats:
     """Admit and place. `needs` (job x kind x 3, per GPU) must be free beside the GPUs; empty: GPUs are all it takes."""
-    jobs, books = tables.value.jobs, tables.value.books
+    jobs, books, progress = tables.value.jobs, tables.value.books, tables.value.progress
     reasons = np.empty(len(order), dtype=np.int8)
     target = np.empty(len(order), dtype=np.int64)
     pool = _pools(jobs, books, True)
     missing = _pools(jobs, books, False).sum() - pool.sum()
-    arrivals = _admit(
-        jobs, books, order, quotas, pool, missing, np.zeros(len(quotas), dtype=np.int64), reasons, target
-    )
+    used = np.zeros(len(quotas), dtype=np.int64)
+    arrivals = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target)
     desk = open_desk(jobs, books)
     new = np.empty(arrivals, dtype=np.int64)
-    width = _sort_out(desk, jobs, books, order, target, new)
+    width = _sort_out(desk, books, order, target, new)
     if by_size:
         _largest_first(jobs, order, new)
-    noted = np.empty(width, dtype=np.int32)
-    spots = np.full(len(order), -1, dtype=np.int64)
-    end = _seat_new(desk, jobs, books, order, new, target, mode, needs, noted, spots, reasons)
-    if end < 0:
-        # Somebody could not be placed: there may be room for others. Whoever just lost a place may need it noted too.
-        more = np.empty(desk.left[0] // min(WHOLE, _smallest(books, order)) + width, dtype=np.int32)
-        more[:width] = noted
-        noted = more
-        used = np.zeros(len(quotas), dtype=np.int64)
-        _fill(desk, jobs, books, order, quotas, used, mode, needs, noted, -end - 1, spots, reasons)
-    return _collect(desk, books, order, spots, noted, reasons)
+    room = desk.left[0] // _smallest(books, order, arrivals) + width
+    rearrange = jobs.widest[0] > 1 and len(needs) == 0 and desk.dirty.any()
+    if rearrange:
+        room += 2 * len(books.gpu_free)
+    notes = Notes(
+        np.empty(room, dtype=np.int32), np.full(len(order), -1, dtype=np.int64),
+        np.empty(books.count[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
+    )  # fmt: skip
+    if not _seat_new(desk, jobs, books, order, new, target, mode, needs, notes, reasons):
+        used[:] = 0
+        _fill(desk, jobs, books, order, quotas, used, mode, needs, notes, reasons)
+    if rearrange:
+        for i in range(len(order)):
+            if books.slot[order[i]] >= 0:
+                notes.where[books.slot[order[i]]] = i
+        consolidate(desk, jobs, books, progress, order, reasons, notes, mode, needs, move_cost_s)
+    return _collect(desk, books, order, notes, reasons)
 
 
 @inner
-def _sort_out(desk: Desk, jobs: Jobs, books: Books, order: Ints, target: Ints, new: Ints) -> int:
+def _sort_out(desk: Desk, books: Books, order: Ints, target: Ints, new: Ints) -> int:
     """Take those who do not stay off the desk and list those to be placed; returns how many GPUs these touch."""
     width, count = 0, 0
     for i in range(len(order)):
@@ -180,29 +188,35 @@ def _sort_out(desk: Desk, jobs: Jobs, books: Books, order: Ints, target: Ints, n
 @inner
 def _seat_new(
     desk: Desk, jobs: Jobs, books: Books, order: Ints, new: Ints, target: Ints, mode: int, needs: Floats,
-    noted: Small, spots: Ints, reasons: Bytes,
-) -> int:  # fmt: skip
-    """Place the admitted; returns where the notes end, as -1 less that when somebody found no place."""
-    end = 0
-    failed = False
+    notes: Notes, reasons: Bytes,
+) -> bool:  # fmt: skip
+    """Place the admitted; False when somebody found no place."""
+    all_placed = True
     for n in range(len(new)):
         i = new[n]
         job = order[i]
-        if place(desk, jobs, books, job, 1 << target[i], mode, needs, noted, end):
-            put(desk, jobs, books, job, noted, end, needs)
-            spots[i] = end
-            end += books.gpus[job]
+        if place(desk, jobs, books, job, 1 << target[i], mode, needs, notes.gpu_ids, notes.end[0]):
+            _note(desk, jobs, books, job, i, needs, notes)
             reasons[i] = PLACED
         else:
             reasons[i] = RESOURCES if len(needs) else FRAGMENTS
-            failed = True
-    return -end - 1 if failed else end
+            all_placed = False
+    return all_placed
 
 
 @inner
-def _smallest(books: Books, order: Ints) -> int:
+def _note(desk: Desk, jobs: Jobs, books: Books, job: int, i: int, needs: Floats, notes: Notes) -> None:
+    """Make the GPUs just written down a job's seat."""
+    put(desk, jobs, books, job, notes.gpu_ids, notes.end[0], needs)
+    notes.spots[i] = notes.end[0]
+    notes.end[0] += books.gpus[job]
+
+
+@inner
+def _smallest(books: Books, order: Ints, arrivals: int) -> int:
+    """The smallest slice that anybody might still be given."""
     least = WHOLE
-    for i in range(len(order)):
+    for i in range(len(order) if arrivals else 0):
         least = min(least, books.milli[order[i]])
     return int(least)
 
@@ -210,7 +224,7 @@ def _smallest(books: Books, order: Ints) -> int:
 @inner
 def _fill(
     desk: Desk, jobs: Jobs, books: Books, order: Ints, quotas: Ints, used: Ints, mode: int, needs: Floats,
-    noted: Small, end: int, spots: Ints, reasons: Bytes,
+    notes: Notes, reasons: Bytes,
 ) -> None:  # fmt: skip
     """Offer what failed jobs left to the others, in order; one that just lost its place gets it back if it can."""
     for i in range(len(order)):
@@ -226,26 +240,24 @@ def _fill(
         found = False
         if books.slot[job] >= 0 and _old_place_is_free(desk, jobs, books, job, needs):
             for k in range(books.gpus[job]):
-                noted[end + k] = books.held_gpus[books.first_held[job] + k]
+                notes.gpu_ids[notes.end[0] + k] = books.held_gpus[books.first_held[job] + k]
             found = True
         else:
             for t in range(len(desk.pool)):
                 if not found and jobs.types[job] >> t & 1:
-                    found = place(desk, jobs, books, job, 1 << t, mode, needs, noted, end)
+                    found = place(desk, jobs, books, job, 1 << t, mode, needs, notes.gpu_ids, notes.end[0])
         if found:
-            put(desk, jobs, books, job, noted, end, needs)
-            spots[i] = end
-            end += books.gpus[job]
+            _note(desk, jobs, books, job, i, needs, notes)
             reasons[i] = PLACED
             if len(quotas):
                 used[jobs.tenant[job]] += need
 
 
 @kernel
-def _collect(desk: Desk, books: Books, order: Ints, spots: Ints, noted: Small, reasons: Bytes) -> Seats:
+def _collect(desk: Desk, books: Books, order: Ints, notes: Notes, reasons: Bytes) -> Seats:
     placed, width, stops = 0, 0, 0
     for i in range(len(order)):
-        if spots[i] >= 0:
+        if notes.spots[i] >= 0:
             placed += 1
             width += books.gpus[order[i]]
         elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
@@ -256,11 +268,11 @@ def _collect(desk: Desk, books: Books, order: Ints, spots: Ints, noted: Small, r
     stopped = np.empty(stops, dtype=np.int64)
     placed, width, stops = 0, 0, 0
     for i in range(len(order)):
-        if spots[i] >= 0:
+        if notes.spots[i] >= 0:
             jobs[placed] = order[i]
             first[placed] = width
             for k in range(books.gpus[order[i]]):
-                gpu_ids[width + k] = noted[spots[i] + k]
+                gpu_ids[width + k] = notes.gpu_ids[notes.spots[i] + k]
             width += books.gpus[order[i]]
             placed += 1
         elif reasons[i] != PLACED and books.slot[order[i]] >= 0:

@@ -20,6 +20,6 @@ class Greedy:
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order those whose whole wish is free somewhere."""
         mode = placement_mode(self.placement)
-        seats = seat(snapshot.boxed, order, snapshot.quotas, mode, snapshot.jobs.wishes, False)
+        seats = seat(snapshot.boxed, order, snapshot.quotas, mode, snapshot.jobs.wishes, False, 0.0)
         amounts, speed = by_wish(snapshot.boxed, seats)
         return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.stopped, seats.reasons)

@@ -48,20 +48,26 @@ def open_desk(jobs: Jobs, books: Books) -> Desk:
 
 
 @inner
-def release(desk: Desk, books: Books, job: int) -> None:
-    """Take a job that holds something off the desk."""
-    first = books.first_held[job]
-    for i in range(first, first + books.gpus[job]):
-        gpu = books.held_gpus[i]
+def unseat(desk: Desk, books: Books, job: int, noted: Small, at: int) -> None:
+    """Take a job off the GPUs noted for it; what it held beside them is left to the division."""
+    for i in range(at, at + books.gpus[job]):
+        gpu = noted[i]
         node = books.gpu_node[gpu]
         desk.gpu_free[gpu] += books.milli[job]
         desk.left[0] += books.milli[job]
         desk.whole_free[node] += desk.gpu_free[gpu] == WHOLE
         desk.dirty[node] = 1
-        for r in range(desk.free.shape[1]):
-            desk.free[node, r] += books.held[job, r]
         for r in range(3):
             desk.wished[node, r] -= books.wish[job, r]
+
+
+@inner
+def release(desk: Desk, books: Books, job: int) -> None:
+    """Take a job off the desk, with all it holds."""
+    unseat(desk, books, job, books.held_gpus, books.first_held[job])
+    for i in range(books.first_held[job], books.first_held[job] + books.gpus[job]):
+        for r in range(desk.free.shape[1]):
+            desk.free[books.gpu_node[books.held_gpus[i]], r] += books.held[job, r]
 
 
 @inner

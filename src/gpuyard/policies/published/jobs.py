@@ -43,6 +43,7 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         gpus=gpus,
         milli=np.full(count, WHOLE, dtype=np.int64),
         need=gpus * WHOLE,
+        widest=gpus.max(keepdims=True),
         size=workload.gpus,
         tenant=workload.tenant.astype(np.int64),
         priority=np.zeros(count, dtype=np.int64),
