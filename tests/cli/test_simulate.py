@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -74,21 +75,12 @@ def test_a_recorded_trace_and_an_ini_are_read_as_they_are(tmp_path: Path) -> Non
 
 def test_options_reach_the_simulator(tmp_path: Path) -> None:
     (tmp_path / "failures.csv").write_text("node,at,down\n1,2h,30m\n")
-    args = (
-        "--split",
-        "50,0,50",
-        "--seed",
-        7,
-        "--window",
-        "10:20",
-        "--placement",
-        "first-fit",
-        "--multi-gpu",
-        "--small",
-    )
-    args += ("--round", "10m", "--restart-cost", "30s", "--migration-cost", "1m", "--checkpoint-every", "20m")
-    args += ("--checkpoint-cost", "5s", "--failures", "failures.csv", "--failure-rate", 2, "--repair-time", "1h")
-    args += ("--quota", "default=12", "--opt-time-limit", "1s", "--no-timeline")
+    args = shlex.split("""
+        --split 50,0,50 --seed 7 --window 10:20 --placement first-fit --multi-gpu --small --round 10m
+        --restart-cost 30s --migration-cost 1m --checkpoint-every 20m --checkpoint-cost 5s
+        --failures failures.csv --failure-rate 2 --repair-time 1h
+        --quota default=12 --opt-time-limit 1s --no-timeline
+    """)
     (row,) = rows(*SMALL, *args, cwd=tmp_path)
     assert row["jobs"] == 10
     info = json.loads((tmp_path / row["run"] / "run.json").read_text())
