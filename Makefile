@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
 COMPILED := $(VENV)/.kernels-compiled
-KERNELS := $(shell grep -rl --include='*.py' '@kernel' src)
+SOURCES := $(shell find src -name '*.py')
 INPUTS := pyproject.toml constraints.txt
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 PARTS := lint types unit
@@ -70,12 +70,11 @@ $(TOOLS): $(INPUTS) | $(BIN)/python
 	@$(PIP_INSTALL) -e '.[ray,test]'
 	@touch $@ $(RUNTIME)
 
-# Kernels are compiled on first use and cached beside their source. Doing it here, once and in one process, keeps it out
-# of every measurement. The old ones go first: numba does not notice when a kernel that is called from another file changes.
+# Kernels are compiled on first use and cached, one cache for each state of the source. Doing it here, once and in one
+# process, keeps it out of the demo, of tests that run side by side, and of every measurement.
 WARM_UP := $(BIN)/gpuyard simulate --quiet --jobs 40 --processes 1 --format csv
-$(COMPILED): $(KERNELS) | $(RUNTIME)
-	@echo "Compiling the simulator (once)…" >&2
-	@find src -name '*.nb[ic]' -delete
+$(COMPILED): $(SOURCES) | $(RUNTIME)
+	@echo "Compiling the simulator (once for each state of the source)…" >&2
 	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(WARM_UP) --out "$$scratch" $(foreach order,fifo srtf las ftf,--policy $(order)+tune --policy $(order)+proportional) \
 		--policy fifo+greedy > /dev/null && \
