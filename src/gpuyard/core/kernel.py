@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 import numba
@@ -21,13 +26,51 @@ Small = NDArray[np.int32]
 Bytes = NDArray[np.int8]
 
 
-def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile on first use and cache on disk; arithmetic stays strictly IEEE, so results repeat to the last bit.
+def _fingerprint(package: Path) -> str:
+    """Changes whenever a source file of the package does."""
+    known = hashlib.sha256(numba.__version__.encode())
+    for file in sorted(package.rglob("*.py")):
+        status = file.stat()
+        known.update(f"{file} {status.st_mtime_ns} {status.st_size}\n".encode())
+    return known.hexdigest()[:12]
 
-    Inlining is forced because passing tuples of arrays between compiled functions costs more than most of them do.
+
+def _cache_folder() -> str:
+    """Where compiled code is kept, one folder for each state of the source; stale ones are removed.
+
+    Numba looks only at the file of the function it compiles, and would go on using code inlined from another file.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)(function)
+    package = Path(__file__).resolve().parents[1]
+    for base in (package / "__pycache__", Path.home() / ".cache" / "gpuyard", Path(tempfile.gettempdir()) / "gpuyard"):
+        folder = base / f"kernels-{_fingerprint(package)}"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            for other in base.glob("kernels-*"):
+                if other != folder:
+                    shutil.rmtree(other, ignore_errors=True)
+            return str(folder)
+    return ""
+
+
+_CACHE = _cache_folder()
+
+
+def _compile(function: Callable[P, R], **flags: bool) -> Callable[P, R]:
+    """Compile on first use, cached on disk; arithmetic stays strictly IEEE, so results repeat to the last bit."""
+    theirs, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _CACHE
+    try:
+        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **flags)(function)
+    finally:
+        numba.config.CACHE_DIR = theirs
     return cast("Callable[P, R]", compiled)
+
+
+def kernel(function: Callable[P, R]) -> Callable[P, R]:
+    """Compile a function of numbers, arrays and tuples of arrays."""
+    return _compile(function)
 
 
 def inner(function: Callable[P, R]) -> Callable[P, R]:
@@ -35,8 +78,7 @@ def inner(function: Callable[P, R]) -> Callable[P, R]:
 
     It borrows its arguments instead of counting references to them: with tuples of sixty arrays that is most of the cost.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True, _nrt=False)(function)
-    return cast("Callable[P, R]", compiled)
+    return _compile(function, _nrt=False)
 
 
 class Boxed(Protocol[T]):
