@@ -39,7 +39,7 @@ class Books(NamedTuple):
     wish: Floats  # job x 3: what it would like, per GPU
     first_held: Ints  # job -> where its GPUs stand in held_gpus
     held_gpus: Small
-    held_by: Small  # place in held_gpus -> the job it belongs to
+    held_by: Ints  # place in held_gpus -> the job it belongs to
     head: Ints  # GPU -> a place in held_gpus that names it, -1 when nobody holds it
     following: Ints  # place in held_gpus -> the next one that names the same GPU
     held: Floats  # job x RESOURCES, per GPU
@@ -168,7 +168,7 @@ class Ledger:
             wish=np.zeros((jobs, 3)) if wish is None else wish,
             first_held=np.concatenate([[0], np.cumsum(gpus)[:-1]]).astype(np.int64),
             held_gpus=np.zeros(int(gpus.sum()), dtype=np.int32),
-            held_by=np.repeat(np.arange(jobs, dtype=np.int32), gpus),
+            held_by=np.repeat(np.arange(jobs), gpus),
             head=np.full(cluster.total_gpus, -1, dtype=np.int64),
             following=np.full(int(gpus.sum()), -1, dtype=np.int64),
             held=np.zeros((jobs, len(RESOURCES))),

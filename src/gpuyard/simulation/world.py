@@ -11,8 +11,8 @@ from gpuyard.core.ledger import Books, give_back, held_gpus, settle, take
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress, Tables
 
-FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = range(6)
-"""How a span of the timeline ended; the order of results.ENDED."""
+FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = np.arange(6)
+"""How a span of the timeline ended; the order of results.ENDED. Plain ints would compile one variant for each value."""
 
 
 class Tally(NamedTuple):
@@ -156,8 +156,9 @@ def _release(progress: Progress, expected: Floats, job: int, now: float) -> None
     progress.held_since[job] = np.inf
     progress.last_held[job] = now
     progress.speed[job] = expected[job]
-    progress.raised_count[0] -= progress.raised[job]
-    progress.raised[job] = 0
+    if progress.quantum[0] == 0.0:  # the original raises a job for good
+        progress.raised_count[0] -= progress.raised[job]
+        progress.raised[job] = 0
 
 
 @kernel
@@ -263,9 +264,10 @@ def commit(
     for i in range(len(order)):
         job = order[i]
         active[i] = job
-        if plan.reasons[i] == PLACED:
-            continue
-        _note_reason(tally, job, plan.reasons[i], now)
+        if plan.reasons[i] != PLACED:
+            _note_reason(tally, job, plan.reasons[i], now)
+        elif progress.quantum[0] == 0.0 or progress.held_since[job] != now:
+            continue  # the original raises even a job that has just been given its place
         if progress.raised[job] == 0:
             if now - progress.last_held[job] > patience:
                 progress.raised[job] = 1
