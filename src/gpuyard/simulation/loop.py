@@ -15,6 +15,7 @@ from gpuyard.core.ledger import WHOLE, Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.policies.arrange import arrange, seconds_to_crossing
 from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.published.events import EventQueue
 from gpuyard.policies.registry import Policy
 from gpuyard.policies.snapshot import Keys, Snapshot, Tables
 from gpuyard.simulation import world
@@ -66,9 +67,21 @@ class Loop:
         self._events = node_events(cluster, options)
         self._next_event = 0
         self._start = self.now = 1.0 if options.static and options.faithful else 0.0
+        # Jobs with equal keys go by their number; in the original, by arrival and then as they stood in the last round.
+        self._rank = np.searchsorted(jobs.arrival, jobs.arrival) if policy.faithful else None
+        self._queue = self._original_queue()
         self.decisions = 0
         self.cpu_seconds = 0.0
         self.notes: list[str] = []
+
+    def _original_queue(self) -> EventQueue | None:
+        """The original's event queue, where it matters: it shuffles jobs of a replay that arrive at the same instant."""
+        arrival = self.jobs.arrival
+        if self._rank is None or not self.workload.replayed or not (np.diff(arrival) == 0).any():
+            return None
+        round_s = self.options.round_s
+        first = self._start if self.options.static else math.ceil(arrival[0] / round_s) * round_s
+        return EventQueue(arrival, self.cluster.total_gpus, first, round_s)
 
     def run(self, report: ProgressCallback | None = None) -> None:
         """Simulate until every measured job has finished."""
@@ -87,6 +100,7 @@ class Loop:
 
     def _advance(self) -> float:
         """Bring the world up to now: completions and failures in order of time, then arrivals; returns the next finish."""
+        leases = len(self.ledger.holders)
         while self._next_event < len(self._events) and self._events[self._next_event].at_s <= self.now:
             event = self._events[self._next_event]
             self._next_event += 1
@@ -98,7 +112,12 @@ class Loop:
                 self.ledger.close(event.node)
             else:
                 self.ledger.open(event.node)
-        return world.advance(self._state, self.recorder.page(self.ledger), self.now)
+        wake = world.advance(self._state, self.recorder.page(self.ledger), self.now)
+        if self._queue is not None:
+            came = self._queue.arrivals(self.now, leases)
+            end = int(self._counts[world.ACTIVE])
+            self._active[end - len(came) : end] = came
+        return wake
 
     def _over(self) -> bool:
         if self._counts[world.FINISHED_MEASURED] == self._to_measure:
@@ -120,7 +139,7 @@ class Loop:
         ordered = self.policy.order(snapshot)
         keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
         priority = self.policy.priority(snapshot)
-        positions = arrange(active, priority, keys.key)
+        positions = arrange(active if self._rank is None else self._rank[active], priority, keys.key)
         order = active[positions]
         plan = self.policy.allocate.plan(snapshot, order)
         refused, wake = world.commit(

@@ -55,8 +55,9 @@ def drf(snapshot: Snapshot) -> Keys:
 
 def tetris(snapshot: Snapshot) -> Floats:
     """Demand-weighted remaining time, without alignment."""
+    left = _remaining_s(snapshot)
     gpus, cpus, memory = _demand_shares(snapshot)
-    return (gpus + cpus + memory) * _remaining_s(snapshot)
+    return gpus * left + cpus * left + memory * left
 
 
 def no_priority(snapshot: Snapshot) -> Ints:
