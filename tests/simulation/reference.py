@@ -21,7 +21,7 @@ class OriginalExitsError(Exception):
 
 @dataclass(frozen=True)
 class Model:
-    """A row of the published table: best demand per GPU, seconds an iteration at the share, and what the demand buys."""
+    """A row of the published table: best demand per GPU, seconds an iteration at the share, what the demand buys."""
 
     cpus: float
     memory_gb: float

@@ -61,7 +61,7 @@ class Loop:
         self._costs = world.Costs(
             options.restart_s, options.migration_s, options.checkpoint_every_s, options.checkpoint_s
         )
-        limits = [int(options.quotas[name] * WHOLE) if name in options.quotas else NO_LIMIT for name in workload.tenants]
+        limits = [round(options.quotas.get(name, NO_LIMIT / WHOLE) * WHOLE) for name in workload.tenants]
         self._quotas = np.array(limits if options.quotas else [], dtype=np.int64)
         self._to_measure = int(self.measured.sum())
         self._events = node_events(cluster, options)
@@ -75,7 +75,7 @@ class Loop:
         self.notes: list[str] = []
 
     def _original_queue(self) -> EventQueue | None:
-        """The original's event queue, where it matters: it shuffles jobs of a replay that arrive at the same instant."""
+        """The original's event queue, where it matters: it shuffles jobs of a replay that arrive together."""
         arrival = self.jobs.arrival
         if self._rank is None or not self.workload.replayed or not (np.diff(arrival) == 0).any():
             return None
@@ -99,7 +99,7 @@ class Loop:
         self.cpu_seconds = time.process_time() - began
 
     def _advance(self) -> float:
-        """Bring the world up to now: completions and failures in order of time, then arrivals; returns the next finish."""
+        """Bring the world up to now: completions and failures as they came, then arrivals; returns the next finish."""
         leases = len(self.ledger.holders)
         while self._next_event < len(self._events) and self._events[self._next_event].at_s <= self.now:
             event = self._events[self._next_event]

@@ -1,7 +1,7 @@
 """The original's event queue, as far as it decides in which order jobs of the same instant are seen.
 
-It is a binary heap whose events compare by time and type only. Jobs that arrive at the same instant leave it in an order
-that depends on all that went through it; they stand in that order among their equals from then on.
+It is a binary heap whose events compare by time and type only. Jobs that arrive at the same instant leave it in an
+order that depends on all that went through it; they stand in that order among their equals from then on.
 """
 
 from __future__ import annotations

@@ -84,7 +84,8 @@ def _next_fullest(world: Round, after: int) -> int:
     """The next server in order of (fewest free GPUs, lowest id); -1 when there is none."""
     best = -1
     for node in range(len(world.gpus)):
-        later = after < 0 or world.gpus[node] > world.gpus[after] or (world.gpus[node] == world.gpus[after] and node > after)
+        more = 1 if after < 0 else world.gpus[node] - world.gpus[after]
+        later = more > 0 or (more == 0 and node > after)
         if later and (best < 0 or world.gpus[node] < world.gpus[best]):
             best = node
     return best
@@ -156,7 +157,7 @@ def _reclaim_from(world: Round, wide: int) -> int:
 
 @kernel
 def _victims(world: Round, node: int, need: Floats, share: Floats, chosen: Ints) -> int:
-    """Jobs to cut back on a server until the need is met: those on fewest servers first, then by CPU and memory per GPU."""
+    """Jobs to cut back on a server until the need is met: on fewest servers first, then by CPU and memory per GPU."""
     here = np.empty(world.count[0], dtype=np.int64)
     seats = np.empty(world.count[0], dtype=np.int64)
     count = 0
