@@ -1,9 +1,9 @@
 """The frame around all commands: instant help, one-line errors, manners in pipes."""
 
 import os
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -27,12 +27,21 @@ def gpuyard(*args: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_names_every_command_within_a_fifth_of_a_second() -> None:
     seconds = []
-    for _ in range(10):  # the best one counts: other tests share the cores
-        start = time.perf_counter()
+    for _ in range(5):
+        before = _cpu_seconds_of_children()
         done = gpuyard("--help")
-        seconds.append(time.perf_counter() - start)
+        seconds.append(_cpu_seconds_of_children() - before)
     assert all(f"  {name} " in done.stdout for name in COMMANDS)
     assert min(seconds) < 0.2
+
+
+def _cpu_seconds_of_children() -> float:
+    """What children cost so far.
+
+    Help waits for nothing, so on a free core this is the time a user sees; a clock would count other tests' work too.
+    """
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 @pytest.mark.parametrize("args", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
