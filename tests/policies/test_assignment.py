@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
-from gpuyard.policies.allocate.assignment import Placed, choose, climb, place, published_choice, split
+from gpuyard.policies.allocate.assignment import choose, published_choice, split
+from gpuyard.policies.allocate.rounding import Placed, climb, place
 from gpuyard.profiles import ladder, load_zoo
 
 ZOO = load_zoo()

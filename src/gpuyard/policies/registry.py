@@ -13,11 +13,13 @@ from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.kernel import Floats, Ints
 from gpuyard.policies import order as orders
 from gpuyard.policies.allocate.greedy import Greedy
+from gpuyard.policies.allocate.opt import Opt
 from gpuyard.policies.allocate.placement import placement_mode
 from gpuyard.policies.allocate.proportional import Proportional
 from gpuyard.policies.allocate.tune import Tune
 from gpuyard.policies.published import orders as published_orders
 from gpuyard.policies.published.allocate import Published
+from gpuyard.policies.published.opt import PublishedOpt
 from gpuyard.policies.snapshot import Keys, Plan, Snapshot
 
 Order = Callable[[Snapshot], Keys | Floats]
@@ -46,6 +48,7 @@ ALLOCATIONS: dict[str, Callable[..., Allocate]] = {
     "proportional": Proportional,
     "greedy": Greedy,
     "tune": Tune,
+    "opt": Opt,
 }
 ALIASES = {"fair": "proportional"}
 
@@ -87,8 +90,9 @@ def _published(order: str, allocate: str, placement: str | None, opt_time_limit_
         )  # fmt: skip
     placement_mode(placement or "first-fit")
     fixed_set = order == "las"
-    chosen: Allocate
-    chosen = Published(allocate, placement or "first-fit", fixed_set)
+    chosen: Allocate = Published(allocate, placement or "first-fit", fixed_set)
+    if allocate == "opt":
+        chosen = PublishedOpt(opt_time_limit_s)
     priority = published_orders.no_priority if order == "fifo" else Policy.priority
     return Policy(f"{order}+{allocate}", getattr(published_orders, order), chosen, priority, faithful=True)
 

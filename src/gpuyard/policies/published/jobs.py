@@ -6,10 +6,11 @@ import numpy as np
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
+from gpuyard.core.kernel import Floats
 from gpuyard.core.ledger import WHOLE
 from gpuyard.core.workload import Workload
 from gpuyard.policies.jobs import Jobs, refuse_unrunnable
-from gpuyard.profiles import Zoo, published_demand
+from gpuyard.profiles import ModelProfile, Zoo, published_demand
 
 
 def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
@@ -56,7 +57,7 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         best_speed=speedup[index],
         wanted=wanted[index],
         sort=workload.model.astype(np.int64),
-        ladders=np.zeros((len(scalars), 1, 4)),
+        ladders=np.stack([_grid(zoo.profile(name)) for name in workload.models]),
         top=np.zeros((count, 1), dtype=np.int64),
         wishes=np.zeros((count, 1, 3)),
         share=share,
@@ -65,6 +66,12 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         node_kind=cluster.node_kind,
         node_type=np.zeros(cluster.nodes, dtype=np.int64),
     )
+
+
+def _grid(profile: ModelProfile) -> Floats:
+    """A model's whole matrix as rows of (CPUs, memory GB, 0, throughput), for opt."""
+    cpus, memory = np.meshgrid(profile.cpu_grid, profile.memory_grid, indexing="ij")
+    return np.column_stack([cpus.ravel(), memory.ravel(), np.zeros(cpus.size), np.asarray(profile.throughput).ravel()])
 
 
 _HINT = "Leave out --faithful"
