@@ -1,5 +1,6 @@
 """Small builders, so that a test names only what matters to it."""
 
+import os
 from functools import cache
 
 from gpuyard.core.cluster import Cluster
@@ -14,6 +15,11 @@ NODE = "cpus=24,memory=500GB"
 """Synergy's node beside its 8 GPUs: 3 CPUs and 62.5 GB for each."""
 
 DEFAULTS = Options()
+
+
+def examples(number: int) -> int:
+    """How many cases a property test draws; many more when there is time."""
+    return number * (50 if os.environ.get("GPUYARD_THOROUGH") else 1)
 
 
 @cache

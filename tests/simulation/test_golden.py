@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.builders import finishes
 
 import gpuyard
 from gpuyard import Options, Run
-from tests.builders import finishes
 
 TRACES = {
     "testbed_static_100": ("deploy_static_100jobs.csv", "4x8:cpus=24,memory=500GB"),
