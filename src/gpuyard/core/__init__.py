@@ -1,0 +1,1 @@
+"""Values everything else is made of: no I/O, no clock."""

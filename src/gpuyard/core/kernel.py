@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 P = ParamSpec("P")
 R = TypeVar("R")
-T = TypeVar("T", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,13 +60,15 @@ def _cache_folder() -> str:
 _CACHE = _cache_folder()
 
 
-def _compile(function: Callable[P, R], **flags: bool) -> Callable[P, R]:
+def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
     """Compile on first use, cached on disk; arithmetic stays strictly IEEE, so results repeat to the last bit."""
-    theirs, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _CACHE
+    settings: Any = numba.config
+    jit: Any = numba.njit
+    theirs, settings.CACHE_DIR = settings.CACHE_DIR, _CACHE
     try:
-        compiled = numba.njit(cache=True, nogil=True, error_model="numpy", **flags)(function)
+        compiled = jit(cache=True, nogil=True, error_model="numpy", **flags)(function)
     finally:
-        numba.config.CACHE_DIR = theirs
+        settings.CACHE_DIR = theirs
     return cast("Callable[P, R]", compiled)
 
 
@@ -78,30 +80,34 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def inner(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a part of a kernel that makes no arrays of its own.
 
-    It borrows its arguments instead of counting references to them: with tuples of sixty arrays that is most of the cost.
+    It borrows its arguments instead of counting references to them: with sixty arrays that is most of the cost.
     """
     return _compile(function, _nrt=False)
 
 
-class Boxed(Protocol[T]):
+class Boxed(Protocol[T_co]):
     """A tuple of arrays behind one pointer: handing it to a kernel costs the same however many arrays it has."""
 
     @property
-    def value(self) -> T:
+    def value(self) -> T_co:
         """The tuple; to be read inside kernels."""
 
 
-@structref.register
-class _BoxType(types.StructRef):  # type: ignore[misc]
+_structref: Any = structref
+_types: Any = types
+
+
+@_structref.register
+class _BoxType(_types.StructRef):  # type: ignore[misc]
     def preprocess_fields(self, fields: Any) -> Any:
-        return tuple((name, types.unliteral(kind)) for name, kind in fields)
+        return tuple((name, _types.unliteral(kind)) for name, kind in fields)
 
 
-class _Box(structref.StructRefProxy):  # type: ignore[misc]
+class _Box(_structref.StructRefProxy):  # type: ignore[misc]
     pass
 
 
-structref.define_proxy(_Box, _BoxType, ["value"])
+_structref.define_proxy(_Box, _BoxType, ["value"])
 
 
 @kernel

@@ -45,7 +45,7 @@ class Books(NamedTuple):
     held: Floats  # job x RESOURCES, per GPU
     slot: Ints  # job -> its place among the holders, -1 when it holds nothing
     holders: Ints
-    count: Ints  # one number: how many holders
+    busy: Ints  # one number: how many holders
 
 
 @kernel
@@ -98,9 +98,9 @@ def take(books: Books, job: int, gpu_ids: Small, amounts: Floats) -> bool:
             books.free[node, r] -= amounts[r]
     for r in range(amounts.shape[0]):
         books.held[job, r] = amounts[r]
-    books.slot[job] = books.count[0]
-    books.holders[books.count[0]] = job
-    books.count[0] += 1
+    books.slot[job] = books.busy[0]
+    books.holders[books.busy[0]] = job
+    books.busy[0] += 1
     return True
 
 
@@ -130,11 +130,11 @@ def give_back(books: Books, job: int) -> bool:
             while books.following[before] != i:
                 before = books.following[before]
             books.following[before] = books.following[i]
-    last = books.holders[books.count[0] - 1]
+    last = books.holders[books.busy[0] - 1]
     books.holders[place] = last
     books.slot[last] = place
     books.slot[job] = -1
-    books.count[0] -= 1
+    books.busy[0] -= 1
     return True
 
 
@@ -174,13 +174,13 @@ class Ledger:
             held=np.zeros((jobs, len(RESOURCES))),
             slot=np.full(jobs, -1, dtype=np.int64),
             holders=np.zeros(jobs, dtype=np.int64),
-            count=np.zeros(1, dtype=np.int64),
+            busy=np.zeros(1, dtype=np.int64),
         )
 
     @property
     def holders(self) -> Ints:
         """The jobs that hold something."""
-        return self.books.holders[: self.books.count[0]]
+        return self.books.holders[: self.books.busy[0]]
 
     def take(self, job: int, gpu_ids: Small, amounts: Floats) -> None:
         """Give a job GPUs and amounts per GPU; raises LedgerError, and changes nothing, if they are not free."""

@@ -21,9 +21,7 @@ def amount(text: str, units: dict[str, float], field: str) -> float:
     unit = match.group(2).lower() if match else None
     if match is None or unit not in units:
         known = ", ".join(name for name in units if name)
-        raise InputError(
-            "is not a number" + (f" with a unit of {known}" if known else ""), field=field, value=text
-        )
+        raise InputError("is not a number" + (f" with a unit of {known}" if known else ""), field=field, value=text)
     return float(match.group(1)) * units[unit]
 
 

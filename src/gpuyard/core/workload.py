@@ -132,8 +132,8 @@ class Workload:
 
     def take(self, index: NDArray[Any]) -> Workload:
         """Return the jobs at these positions, in this order."""
-        names = ("job_id", "arrival_s", "gpus", "model", "iterations", "duration_s", "cpus", "memory_gb")
-        names += ("storage_mbps", "tenant", "priority", "gpu_type")
+        names = ["job_id", "arrival_s", "gpus", "model", "iterations", "duration_s", "cpus", "memory_gb"]
+        names += ["storage_mbps", "tenant", "priority", "gpu_type"]
         return replace(self, **{name: getattr(self, name)[index] for name in names})
 
     def job(self, index: int) -> Job:
@@ -164,10 +164,10 @@ class Workload:
         return not self.source.startswith(GENERATED)
 
     @property
-    def jobs_per_hour(self) -> float:
-        """Mean arrival rate over the span of arrivals; infinite when all arrive at once."""
+    def jobs_per_hour(self) -> float | None:
+        """Mean arrival rate over the span of arrivals; None when all arrive within a second."""
         span = float(self.arrival_s[-1] - self.arrival_s[0]) if len(self) > 1 else 0.0
-        return (len(self) - 1) * 3600.0 / span if span > 0 else float("inf")
+        return (len(self) - 1) * 3600.0 / span if span > 1.0 else None
 
 
 def _identifiers(values: Any) -> NDArray[Any]:

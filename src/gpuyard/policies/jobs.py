@@ -38,6 +38,7 @@ class Jobs(NamedTuple):
     ladders: Floats  # sort*kinds x steps x (CPUs, memory GB, storage MB/s, speed), per GPU
     top: Ints  # job x kind: the highest step that an empty node can grant
     wishes: Floats  # job x kind x (CPUs, memory GB, storage MB/s), per GPU, at that step
+    wish_speed: Floats  # job x kind: the speed it has there
     share: Floats  # kind x RESOURCES, per GPU
     share_speed: Floats  # sort x kind
     penalty: Floats  # sort: factor on speed when the job spans nodes
@@ -96,6 +97,7 @@ def build_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
         ladders=ladders,
         top=top,
         wishes=wishes,
+        wish_speed=np.stack([ladders[sort * kinds + k, top[:, k], 3] for k in range(kinds)], axis=1),
         share=share,
         share_speed=share_speed,
         penalty=np.array([profile.spread_penalty for profile in profiles]),
@@ -144,7 +146,7 @@ def _sorts(workload: Workload, milli: Ints, per_gpu: Floats) -> tuple[list[tuple
     keys = np.where(np.isnan(keys), -1.0, keys)
     if np.all(keys[:, 2:] == -1.0):  # the usual case, a thousand times faster than the general one
         code = workload.model.astype(np.int64) * (WHOLE + 1) + milli
-        distinct, first, sort = np.unique(code, return_index=True, return_inverse=True)
+        _, first, sort = np.unique(code, return_index=True, return_inverse=True)
         rows = keys[first]
     else:
         rows, sort = np.unique(keys, axis=0, return_inverse=True)

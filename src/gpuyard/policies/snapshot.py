@@ -162,4 +162,5 @@ class Snapshot:
     @property
     def totals(self) -> Floats:
         """CPUs, memory GB, storage MB/s of the whole cluster."""
-        return self.books.capacity[:, :3].sum(axis=0)
+        totals: Floats = self.books.capacity[:, :3].sum(axis=0)
+        return totals

@@ -106,9 +106,7 @@ class Loop:
             self._next_event += 1
             world.advance(self._state, self.recorder.page(self.ledger), event.at_s)
             if event.down:
-                world.fail_node(
-                    self._state, self._costs, self.recorder.page(self.ledger), event.node, event.at_s
-                )
+                world.fail_node(self._state, self._costs, self.recorder.page(self.ledger), event.node, event.at_s)
                 self.ledger.close(event.node)
             else:
                 self.ledger.open(event.node)

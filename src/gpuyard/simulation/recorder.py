@@ -27,8 +27,8 @@ class Recorder:
         """Return a page with room for the end of every span that is open now."""
         log = self._log
         if self.enabled:
-            holders = int(ledger.books.count[0])
-            spans, gpu_ids = len(log.job) - log.count[0], len(log.gpu_ids) - log.count[1]
+            holders = int(ledger.books.busy[0])
+            spans, gpu_ids = len(log.job) - log.filled[0], len(log.gpu_ids) - log.filled[1]
             if spans < holders or gpu_ids < len(ledger.books.gpu_free) + holders:
                 self._full.append(_trimmed(log))
                 self._log = log = new_log(self._size, 2 * self._size)
@@ -60,10 +60,10 @@ class Recorder:
 
 
 def _trimmed(log: Log) -> Log:
-    spans, gpu_ids = log.count
+    spans, gpu_ids = log.filled
     return Log(
         log.job[:spans].copy(), log.start[:spans].copy(), log.end[:spans].copy(), log.amounts[:spans].copy(),
-        log.ended[:spans].copy(), log.gpu_ids[:gpu_ids].copy(), log.count,
+        log.ended[:spans].copy(), log.gpu_ids[:gpu_ids].copy(), log.filled,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from gpuyard.core.ledger import Books, give_back, held_gpus, settle, take
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import PLACED, REASONS, ROUND, Plan, Progress, Tables
 
-FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = np.arange(6)
+FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = cast("tuple[int, ...]", tuple(np.arange(6)))
 """How a span of the timeline ended; the order of results.ENDED. Plain ints would compile one variant for each value."""
 
 
@@ -49,7 +49,7 @@ class State(NamedTuple):
     expected: Floats  # the speed to expect of a job that waits
     measured: Bytes
     active: Ints  # unfinished jobs that have arrived, in the order of the last decision
-    count: Ints  # ACTIVE, ARRIVED, FINISHED, FINISHED_MEASURED
+    counts: Ints  # ACTIVE, ARRIVED, FINISHED, FINISHED_MEASURED
 
 
 ACTIVE, ARRIVED, FINISHED_ALL, FINISHED_MEASURED = range(4)
@@ -64,7 +64,7 @@ class Log(NamedTuple):
     amounts: Floats  # (CPUs, memory GB, storage MB/s) of the whole job, speed
     ended: Bytes
     gpu_ids: Small
-    count: Ints  # spans, GPU ids
+    filled: Ints  # spans, GPU ids
 
 
 def new_log(spans: int, gpu_ids: int) -> Log:
@@ -103,7 +103,7 @@ def _done(progress: Progress, jobs: Jobs, job: int, now: float) -> float:
     span = max(now - progress.since[job], 0.0)
     if progress.quantum[0] > 0.0:
         span = np.floor(span / progress.quantum[0] + 1e-9)
-    return min(progress.done[job] + progress.rate[job] * span, jobs.iterations[job])
+    return float(min(progress.done[job] + progress.rate[job] * span, jobs.iterations[job]))
 
 
 @inner
@@ -121,7 +121,7 @@ def _close_span(
         tally.used[3 + r] += span * min(held, jobs.wanted[job, r])
     if span <= 0.0 or len(log.job) == 0:
         return
-    at = log.count[0]
+    at = log.filled[0]
     log.job[at] = job
     log.start[at] = start
     log.end[at] = end
@@ -131,15 +131,13 @@ def _close_span(
     log.ended[at] = how
     first = books.first_held[job]
     for i in range(first, first + wide):
-        log.gpu_ids[log.count[1]] = books.held_gpus[i]
-        log.count[1] += 1
-    log.count[0] += 1
+        log.gpu_ids[log.filled[1]] = books.held_gpus[i]
+        log.filled[1] += 1
+    log.filled[0] += 1
 
 
 @inner
-def _stop(
-    books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int
-) -> None:
+def _stop(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int) -> None:
     """Close a job's span, bring its line up to date and take its resources back."""
     _close_span(books, jobs, progress, tally, log, job, now, how)
     progress.done[job] = _done(progress, jobs, job, now)
@@ -168,11 +166,11 @@ def advance(state: Boxed[State], log: Log, now: float) -> float:
     Returns when the next of the others will finish if nothing changes.
     """
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
-    tally, count, active = state.value.tally, state.value.count, state.value.active
+    tally, count, active = state.value.tally, state.value.counts, state.value.active
     expected, measured = state.value.expected, state.value.measured
     finished = count[FINISHED_ALL]
     wake = np.inf
-    for k in range(books.count[0] - 1, -1, -1):
+    for k in range(books.busy[0] - 1, -1, -1):
         job = books.holders[k]
         at = tally.finish_at[job]
         if at <= now:
@@ -207,7 +205,7 @@ def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float
     """Stop every job with a GPU on this node; each goes back to its last checkpoint."""
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally = state.value.tally
-    for k in range(books.count[0] - 1, -1, -1):
+    for k in range(books.busy[0] - 1, -1, -1):
         job = books.holders[k]
         hit = False
         for gpu in held_gpus(books, job):
@@ -282,11 +280,11 @@ def close(state: Boxed[State], log: Log, end: float) -> None:
     """Write down what still runs at the end, and waits that have not ended."""
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally = state.value.tally
-    for k in range(books.count[0]):
+    for k in range(books.busy[0]):
         job = books.holders[k]
         _close_span(books, jobs, progress, tally, log, job, end, RUNNING)
         progress.held_s[job] += end - progress.held_since[job]
-    for i in range(state.value.count[ACTIVE]):
+    for i in range(state.value.counts[ACTIVE]):
         _note_reason(tally, state.value.active[i], PLACED, end)
 
 

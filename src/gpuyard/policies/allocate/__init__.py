@@ -1,0 +1,1 @@
+"""What each job gets: admission and placement, then the division of what stands beside the GPUs."""

@@ -1,7 +1,7 @@
 """Who gets GPUs, and which: admission in order, kept places for those who run, and places for those who start.
 
-All allocations share this. Jobs are admitted by GPU count, later jobs filling what earlier ones cannot use. Whoever runs and
-is admitted again stays where it is: a move costs a restart in any real cluster.
+All allocations share this. Jobs are admitted by GPU count, later jobs filling what earlier ones cannot use. Whoever
+runs and is admitted again stays where it is: a move costs a restart in any real cluster.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _admit(
 
 @inner
 def _largest_first(jobs: Jobs, order: Ints, new: Ints) -> None:
-    """Sort positions by GPUs, then CPU and memory wishes, descending (Synergy, OSDI'22, section 4.2); insertion sort."""
+    """Sort positions by GPUs, then CPU and memory wishes, descending (Synergy, OSDI'22, section 4.2)."""
     for i in range(1, len(new)):
         one = new[i]
         k = i - 1
@@ -155,7 +155,7 @@ def seat(
         room += 2 * len(books.gpu_free)
     notes = Notes(
         np.empty(room, dtype=np.int32), np.full(len(order), -1, dtype=np.int64),
-        np.empty(books.count[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
+        np.empty(books.busy[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
     if not _seat_new(desk, jobs, books, order, new, target, mode, needs, notes, reasons):
         used[:] = 0

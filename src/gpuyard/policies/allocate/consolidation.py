@@ -1,7 +1,7 @@
 """Bringing jobs that span nodes together on one, by moving single-GPU jobs out of the way.
 
-A spread job pays for its network traffic all its life; a single-GPU job that changes places pays one restart. A move is made only
-when the spread job gains more than all the restarts cost.
+A spread job pays for its network traffic all its life; a single-GPU job that changes places pays one restart. A move is
+made only when the spread job gains more than all the restarts cost.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _spans(books: Books, notes: Notes, order: Ints, i: int) -> bool:
 
 @inner
 def _movable(desk: Desk, books: Books, notes: Notes, reasons: Bytes, gpu: int) -> int:
-    """The position of the single-GPU job that has this GPU to itself and has not been moved yet; -1 if there is none."""
+    """The position of the single-GPU job that has this GPU and has not been moved yet; -1 if there is none."""
     entry = books.head[gpu]
     if entry < 0 or desk.gpu_free[gpu] > 0:
         return -1
@@ -55,9 +55,7 @@ def _movable(desk: Desk, books: Books, notes: Notes, reasons: Bytes, gpu: int) -
 
 
 @inner
-def _cheapest_node(
-    desk: Desk, jobs: Jobs, books: Books, notes: Notes, reasons: Bytes, wide: int, kind: int
-) -> int:
+def _cheapest_node(desk: Desk, jobs: Jobs, books: Books, notes: Notes, reasons: Bytes, wide: int, kind: int) -> int:
     """The node of this GPU type that can hold the whole job after the fewest moves; -1 if none can."""
     best, best_moves = -1, wide + 1
     for node in range(len(books.up)):
@@ -73,9 +71,7 @@ def _cheapest_node(
 
 
 @inner
-def _move_away(
-    desk: Desk, jobs: Jobs, books: Books, notes: Notes, order: Ints, reasons: Bytes, node: int, wide: int
-) -> int:
+def _move_away(desk: Desk, books: Books, notes: Notes, order: Ints, reasons: Bytes, node: int, wide: int) -> int:
     """Unseat single-GPU jobs until the node has enough free GPUs; they are marked, and returned as a count."""
     moved = 0
     for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
@@ -114,7 +110,7 @@ def consolidate(
             continue
         notes.end[0] += wide
         first = notes.end[0]
-        moved = _move_away(desk, jobs, books, notes, order, reasons, node, wide)
+        moved = _move_away(desk, books, notes, order, reasons, node, wide)
         at = old
         for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
             if at < old + wide and desk.gpu_free[gpu] == WHOLE:

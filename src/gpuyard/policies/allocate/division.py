@@ -1,7 +1,7 @@
 """How much CPU, memory and storage bandwidth goes with each GPU, once it is known who sits where.
 
-Every job has a ladder of useful allocations. Its lowest step is within the proportional share of its GPUs and just as fast,
-so all jobs of a node can have theirs at once, whoever they are. What is then left climbs the ladders.
+Every job has a ladder of useful allocations. Its lowest step is within the proportional share of its GPUs and just as
+fast, so all jobs of a node can have theirs at once, whoever they are. What is then left climbs the ladders.
 """
 
 from __future__ import annotations
@@ -57,19 +57,15 @@ def by_share(tables: Boxed[Tables], seats: Seats) -> tuple[Floats, Floats]:
 
 
 @kernel
-def by_wish(tables: Boxed[Tables], seats: Seats) -> tuple[Floats, Floats]:
-    """Everybody gets all it wants; admission has made sure that this fits."""
+def by_wish(tables: Boxed[Tables], seats: Seats, wishes: Floats, wish_speed: Floats) -> tuple[Floats, Floats]:
+    """Everybody gets what is wished for it (job x kind x 3, per GPU); admission has made sure that this fits."""
     jobs, books = tables.value.jobs, tables.value.books
-    kinds = jobs.share.shape[0]
     amounts = np.zeros((len(seats.jobs), 4))
     speed = np.empty(len(seats.jobs))
-    speeds = np.empty(kinds)
     for p in range(len(seats.jobs)):
         job = seats.jobs[p]
-        for kind in range(kinds):
-            speeds[kind] = jobs.ladders[jobs.sort[job] * kinds + kind, jobs.top[job, kind], 3]
         gpu_ids = seats.gpu_ids[seats.first[p] : seats.first[p + 1]]
-        speed[p] = _lowest(jobs, books, job, gpu_ids, jobs.wishes[job], speeds, amounts[p, :3])
+        speed[p] = _lowest(jobs, books, job, gpu_ids, wishes[job], wish_speed[job], amounts[p, :3])
     return amounts, speed
 
 
@@ -87,7 +83,7 @@ class Party(NamedTuple):
 
 @kernel
 def by_gain(tables: Boxed[Tables], seats: Seats) -> Plan:
-    """Guarantee first, then the surplus of each node to whoever gains most speed for it; other nodes stay as they are."""
+    """Guarantee first, then the surplus of each node to whoever gains most speed for it; others stay as they are."""
     jobs, books, progress = tables.value.jobs, tables.value.books, tables.value.progress
     party = _gather(books, seats)
     free = seats.desk.free
@@ -129,7 +125,7 @@ def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int
 
 @kernel
 def _gather(books: Books, seats: Seats) -> Party:
-    leaving = np.zeros(books.count[0], dtype=np.int8)
+    leaving = np.zeros(books.busy[0], dtype=np.int8)
     for job in seats.stopped:
         leaving[books.slot[job]] = 1
     for job in seats.jobs:
@@ -188,10 +184,8 @@ def _climb_within_nodes(
 
 
 @inner
-def _best_climb(
-    jobs: Jobs, books: Books, party: Party, node: int, head: int, following: Ints, free: Floats
-) -> bool:
-    """Grant the one climb on this node that gains most speed for its cost, by any number of steps; False if none fits."""
+def _best_climb(jobs: Jobs, books: Books, party: Party, node: int, head: int, following: Ints, free: Floats) -> bool:
+    """Grant the one climb on this node, by any number of steps, that gains most for its cost; False if none fits."""
     kind = jobs.node_kind[node]
     best, best_step, best_value = -1, 0, 0.0
     p = head
@@ -245,9 +239,7 @@ def _climb_across_nodes(jobs: Jobs, books: Books, party: Party, free: Floats) ->
 
 
 @inner
-def _all_grant(
-    jobs: Jobs, books: Books, gpu_ids: Small, kind: int, free: Floats, step: Floats, now: Floats
-) -> bool:
+def _all_grant(jobs: Jobs, books: Books, gpu_ids: Small, kind: int, free: Floats, step: Floats, now: Floats) -> bool:
     for i in range(len(gpu_ids)):
         node = books.gpu_node[gpu_ids[i]]
         if jobs.node_kind[node] != kind:

@@ -21,5 +21,5 @@ class Greedy:
         """Admit in order those whose whole wish is free somewhere."""
         mode = placement_mode(self.placement)
         seats = seat(snapshot.boxed, order, snapshot.quotas, mode, snapshot.jobs.wishes, False, 0.0)
-        amounts, speed = by_wish(snapshot.boxed, seats)
+        amounts, speed = by_wish(snapshot.boxed, seats, snapshot.jobs.wishes, snapshot.jobs.wish_speed)
         return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.stopped, seats.reasons)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuyard.core.kernel import Floats, Ints
+from gpuyard.core.kernel import Floats, Ints, Small
 from gpuyard.core.ledger import WHOLE
 from gpuyard.policies.allocate.admission import Seats, seat
 from gpuyard.policies.allocate.assignment import choose, split
@@ -77,7 +77,7 @@ def _plan(
     return Plan(admitted, first, gpu_ids, amounts, speed, seats.stopped, seats.reasons)
 
 
-def _number(snapshot: Snapshot, admitted: Ints, nodes: list[list[tuple[int, int]]]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+def _number(snapshot: Snapshot, admitted: Ints, nodes: list[list[tuple[int, int]]]) -> Small:
     """Turn counts per node into GPUs; a job that stays on a node keeps its GPUs there."""
     books = snapshot.books
     kept: list[list[int]] = []

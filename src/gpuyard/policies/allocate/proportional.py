@@ -25,7 +25,12 @@ class Proportional:
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, keep or find places, hand out shares."""
         seats = seat(
-            snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, False,
+            snapshot.boxed,
+            order,
+            snapshot.quotas,
+            placement_mode(self.placement),
+            NO_NEEDS,
+            False,
             snapshot.move_cost_s,
         )
         amounts, speed = by_share(snapshot.boxed, seats)

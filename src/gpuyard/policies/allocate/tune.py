@@ -20,5 +20,7 @@ class Tune:
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, place the largest first, divide each node that changed anew."""
-        seats = seat(snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, True, snapshot.move_cost_s)
+        seats = seat(
+            snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, True, snapshot.move_cost_s
+        )
         return by_gain(snapshot.boxed, seats)

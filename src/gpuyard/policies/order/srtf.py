@@ -6,7 +6,7 @@ from gpuyard.policies.snapshot import Keys, Snapshot
 
 
 def srtf(snapshot: Snapshot) -> Keys:
-    """Least time left, at the speed the job would have with all it wants, so that being cut back does not cost its rank."""
+    """Least time left at the job's best speed, so that being cut back does not cost it its rank."""
     return Keys(snapshot.remaining_s, running_rate=-snapshot.pace)
 
 

@@ -21,7 +21,8 @@ def tetris(snapshot: Snapshot) -> Floats:
     own = np.column_stack([snapshot.gpus, books.held[snapshot.active, :3] * jobs.gpus[snapshot.active, None]])
     alignment = _best_alignment(wishes, free / np.maximum(scale, 1e-9), home, own / np.maximum(scale, 1e-9))
     work = snapshot.remaining_s * wishes.sum(axis=1)
-    return work / max(float(work.mean()), 1e-9) - alignment / max(float(alignment.mean()), 1e-9)
+    score: Floats = work / max(float(work.mean()), 1e-9) - alignment / max(float(alignment.mean()), 1e-9)
+    return score
 
 
 @kernel

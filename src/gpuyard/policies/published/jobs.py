@@ -60,6 +60,7 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         ladders=np.stack([_grid(zoo.profile(name)) for name in workload.models]),
         top=np.zeros((count, 1), dtype=np.int64),
         wishes=np.zeros((count, 1, 3)),
+        wish_speed=np.ones((count, 1)),
         share=share,
         share_speed=np.ones((len(scalars), 1)),
         penalty=np.ones(len(scalars)),

@@ -26,7 +26,7 @@ class Round(NamedTuple):
     nodes: Ints  # job's place -> how many nodes it spans
     amounts: Floats  # job's place x RESOURCES, per GPU
     speed: Floats
-    count: Ints  # one number
+    placed: Ints  # one number
 
 
 @kernel
@@ -123,7 +123,7 @@ def _consolidate(world: Round, place: int, wide: int, need: Floats) -> bool:
 @inner
 def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolidating: bool) -> bool:
     """Place a job with these amounts per GPU and take them."""
-    place = world.count[0]
+    place = world.placed[0]
     found = _consolidate(world, place, wide, need) if consolidating else _first_fit(world, place, wide, need)
     if not found:
         return False
@@ -134,7 +134,7 @@ def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolid
     _book(world, place, -1)
     for k in range(world.nodes[place]):
         world.gpus[world.at[place, k]] -= world.seats[place, k]
-    world.count[0] += 1
+    world.placed[0] += 1
     return True
 
 
@@ -158,10 +158,10 @@ def _reclaim_from(world: Round, wide: int) -> int:
 @kernel
 def _victims(world: Round, node: int, need: Floats, share: Floats, chosen: Ints) -> int:
     """Jobs to cut back on a server until the need is met: on fewest servers first, then by CPU and memory per GPU."""
-    here = np.empty(world.count[0], dtype=np.int64)
-    seats = np.empty(world.count[0], dtype=np.int64)
+    here = np.empty(world.placed[0], dtype=np.int64)
+    seats = np.empty(world.placed[0], dtype=np.int64)
     count = 0
-    for place in range(world.count[0]):
+    for place in range(world.placed[0]):
         for k in range(world.nodes[place]):
             if world.at[place, k] == node:
                 at = count
@@ -206,7 +206,7 @@ def _exceeds_share(jobs: Jobs, job: int, wide: int, share: Floats) -> bool:
 def _reclaim(world: Round, jobs: Jobs, books: Books, wide: int, need: Floats, share: Floats) -> None:
     """Cut neighbours back to their share until the job fits on the servers that will take it."""
     single = _reclaim_from(world, wide)
-    chosen = np.empty(world.count[0], dtype=np.int64)
+    chosen = np.empty(world.placed[0], dtype=np.int64)
     left = wide
     node = single if single >= 0 else _next_fullest(world, -1)
     while left > 0 and node >= 0:
@@ -241,9 +241,7 @@ def _ask(jobs: Jobs, job: int, wide: int, need: Floats) -> None:
 
 
 @inner
-def _tune(
-    world: Round, jobs: Jobs, books: Books, job: int, share: Floats, consolidating: bool, need: Floats
-) -> bool:
+def _tune(world: Round, jobs: Jobs, books: Books, job: int, share: Floats, consolidating: bool, need: Floats) -> bool:
     """Try the demand, then the share if the demand is above it; leaves in `need` what the job settles for."""
     wide = books.gpus[job]
     _ask(jobs, job, wide, need)
@@ -326,7 +324,7 @@ def _admitted(jobs: Jobs, books: Books, order: Ints, quotas: Ints, left: int) ->
 @kernel
 def _plan(world: Round, books: Books, order: Ints, reasons: Bytes) -> Plan:
     """Number the GPUs: each server's are handed out in order."""
-    count = world.count[0]
+    count = world.placed[0]
     first = np.zeros(count + 1, dtype=np.int64)
     for place in range(count):
         first[place + 1] = first[place] + books.gpus[world.jobs[place]]
@@ -339,7 +337,7 @@ def _plan(world: Round, books: Books, order: Ints, reasons: Bytes) -> Plan:
                 gpu_ids[at] = following[world.at[place, k]]
                 following[world.at[place, k]] += 1
                 at += 1
-    stopped = np.empty(books.count[0], dtype=np.int64)
+    stopped = np.empty(books.busy[0], dtype=np.int64)
     stops = 0
     for i in range(len(order)):
         if reasons[i] != PLACED and books.slot[order[i]] >= 0:
