@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuyard.core.allocation import Allocation, Placement, Slice
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.core.errors import LedgerError
 from gpuyard.core.kernel import Bytes, Floats, Ints, Small, inner, kernel
@@ -186,6 +187,15 @@ class Ledger:
         """Give a job GPUs and amounts per GPU; raises LedgerError, and changes nothing, if they are not free."""
         if not take(self.books, job, np.asarray(gpu_ids, dtype=np.int32), amounts):
             raise LedgerError(f"job {job} cannot take GPUs {list(gpu_ids)} with {amounts.tolist()} per GPU: not free")
+
+    def allocation(self, job: int) -> Allocation | None:
+        """What a job holds, as a value; None when it holds nothing."""
+        books = self.books
+        if books.slot[job] < 0:
+            return None
+        slices = tuple(Slice(int(gpu), float(books.milli[job]) / WHOLE) for gpu in held_gpus(books, job))
+        cpus, memory, storage, _ = (float(amount) * len(slices) for amount in books.held[job])
+        return Allocation(Placement(slices), cpus, memory, storage)
 
     def give_back(self, job: int) -> None:
         """Return all that a job holds."""

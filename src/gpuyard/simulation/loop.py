@@ -13,11 +13,12 @@ from gpuyard.core.errors import LedgerError, StallError
 from gpuyard.core.kernel import Floats, Ints, box
 from gpuyard.core.ledger import WHOLE, Ledger
 from gpuyard.core.workload import Workload
-from gpuyard.policies.arrange import arrange, seconds_to_crossing
+from gpuyard.policies.arrange import seconds_to_crossing
+from gpuyard.policies.decide import Decision, decide
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.published.events import EventQueue
 from gpuyard.policies.registry import Policy
-from gpuyard.policies.snapshot import Keys, Snapshot, Tables
+from gpuyard.policies.snapshot import Snapshot, Tables, fresh_progress
 from gpuyard.simulation import world
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.options import STARVATION_S, Options
@@ -50,7 +51,7 @@ class Loop:
         self.ledger = Ledger(cluster, jobs.gpus, jobs.milli, jobs.wanted / jobs.gpus[:, None])
         self.recorder = Recorder(options.timeline, cluster.total_gpus)
         self.tally = world.new_tally(count)
-        self.progress = world.new_progress(jobs, expected_speed, options.round_s if options.faithful else 0.0)
+        self.progress = fresh_progress(jobs, expected_speed, options.round_s if options.faithful else 0.0)
         self._tables = Tables(jobs, self.ledger.books, self.progress)
         self._counts = np.zeros(4, dtype=np.int64)
         self._active = np.zeros(count, dtype=np.int64)
@@ -134,14 +135,10 @@ class Loop:
         snapshot = Snapshot(
             self.now, self.cluster, self._tables, self._boxed_tables, active, self._quotas, self.options.migration_s
         )
-        ordered = self.policy.order(snapshot)
-        keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
-        priority = self.policy.priority(snapshot)
-        positions = arrange(active if self._rank is None else self._rank[active], priority, keys.key)
-        order = active[positions]
-        plan = self.policy.allocate.plan(snapshot, order)
+        decision = decide(self.policy, snapshot, None if self._rank is None else self._rank[active])
+        page = self.recorder.page(self.ledger)
         refused, wake = world.commit(
-            self._state, self._costs, self.recorder.page(self.ledger), plan, order, self.now, STARVATION_S
+            self._state, self._costs, page, decision.plan, decision.order, self.now, STARVATION_S
         )
         if refused >= 0:
             raise LedgerError(
@@ -149,10 +146,11 @@ class Loop:
             )
         if not self.options.skip:
             return self.now
-        return min(wake, self._order_change(order, priority, keys, positions))
+        return min(wake, self._order_change(decision))
 
-    def _order_change(self, order: Ints, priority: Ints, keys: Keys, positions: Ints) -> float:
+    def _order_change(self, decision: Decision) -> float:
         """When the order can next change by itself, arrivals and completions apart."""
+        _, order, keys, priority, positions = decision
         while_running, while_waiting = keys.running_rate, keys.waiting_rate
         if isinstance(while_running, float) and isinstance(while_waiting, float) and while_running == while_waiting:
             return math.inf

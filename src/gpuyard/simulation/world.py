@@ -87,17 +87,6 @@ def new_tally(count: int) -> Tally:
     )  # fmt: skip
 
 
-def new_progress(jobs: Jobs, expected_speed: Floats, quantum: float) -> Progress:
-    """Return the lines of jobs that have done nothing yet."""
-    count = len(jobs.arrival)
-    return Progress(
-        done=np.zeros(count), since=np.zeros(count), rate=np.zeros(count), quantum=np.array([quantum]),
-        speed=expected_speed.copy(), held_s=np.zeros(count), held_since=np.full(count, np.inf),
-        last_held=jobs.arrival.copy(), raised=np.zeros(count, np.int64),
-        raised_count=np.zeros(1, np.int64),
-    )  # fmt: skip
-
-
 @inner
 def _done(progress: Progress, jobs: Jobs, job: int, now: float) -> float:
     span = max(now - progress.since[job], 0.0)
