@@ -11,7 +11,7 @@ from gpuyard.cli.output import Format, emit, say
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; ratios are against the first.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders; ratios are against the first.")],
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
 ) -> None:
     """Put the figures of runs side by side.

@@ -20,7 +20,7 @@ ALLOCATIONS = ("proportional", "tune")
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the runs and the report.")] = Path("runs/demo"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the runs and the report.")] = Path("runs/demo"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no hints.")] = False,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
 ) -> None:

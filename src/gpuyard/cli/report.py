@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from gpuyard.cli.output import say
+from gpuyard.core.errors import InputError
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
-    out: Annotated[Path, typer.Option(help="Folder for report.html and the PNGs.")] = Path("report"),
-    details: Annotated[int, typer.Option(min=0, help="How many runs get charts over time.")] = 8,
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Run folders.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for report.html and the PNGs.")] = Path("report"),
+    details: Annotated[int, typer.Option(min=0, metavar="N", help="How many runs get charts over time.")] = 8,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
 ) -> None:
     """Write one HTML file and PNGs about runs.
@@ -24,4 +25,8 @@ def report(
     from gpuyard.results import load_run
 
     loaded = [load_run(folder) for folder in runs]
-    print(write_report(loaded, out, details=details, progress=(lambda _: None) if quiet else say))
+    try:
+        page = write_report(loaded, out, details=details, progress=(lambda _: None) if quiet else say)
+    except OSError as error:
+        raise InputError(f"the report could not be written: {error.strerror or error}", file=out) from error
+    print(page)

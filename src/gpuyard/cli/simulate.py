@@ -24,44 +24,68 @@ NOWHERE = Path("/nonexistent")
 
 
 def simulate(
-    workload: Annotated[str | None, typer.Option(help="Trace file; without it a Philly-like workload is made.")] = None,
-    cluster: Annotated[str | None, typer.Option(help="Cluster file, or as in 16x8:cpus=24,memory=500GB.")] = None,
-    policy: Annotated[
-        list[str] | None, typer.Option(help="ORDER+ALLOCATE, or path/to/file.py:Name; repeat for several. [fifo+tune]")
+    workload: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Trace file; without it a Philly-like workload is made.")
     ] = None,
-    load: Annotated[list[float] | None, typer.Option(help="Jobs an hour to make; repeat for several. [9]")] = None,
-    split: Annotated[str | None, typer.Option(help="Percent of image, language and speech jobs. [20,70,10]")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything that is drawn. [42]")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="FILE|SHORT", help="Cluster file, or as in 16x8:cpus=24,memory=500GB.")
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POLICY", help="ORDER+ALLOCATE, or path/to/file.py:Name; repeat for several. [fifo+tune]"),
+    ] = None,
+    load: Annotated[
+        list[float] | None, typer.Option(metavar="RATE", help="Jobs an hour to make; repeat for several. [9]")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="A,B,C", help="Percent of image, language and speech jobs. [20,70,10]")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Of everything that is drawn. [42]")] = None,
     window: Annotated[
         str | None,
-        typer.Option(help="Jobs whose times count, as in 4000:5000, or all. [4000:5000 of the made workload]"),
+        typer.Option(
+            metavar="FIRST:LAST",
+            help="Jobs whose times count, as in 4000:5000, or all. [4000:5000 of the made workload]",
+        ),
     ] = None,
-    placement: Annotated[str | None, typer.Option(help="first-fit, consolidating or best-fit.")] = None,
+    placement: Annotated[str | None, typer.Option(metavar="NAME", help="first-fit, consolidating or best-fit.")] = None,
     static: Annotated[bool, typer.Option("--static", help="All jobs are there at the start.")] = False,
     faithful: Annotated[
         bool, typer.Option("--faithful", help="As the original program does it, faults and all.")
     ] = False,
-    jobs: Annotated[int | None, typer.Option(help="How many jobs to make, or to read at most.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", help="How many jobs to make, or to read at most.")] = None,
     multi_gpu: Annotated[
         bool | None, typer.Option("--multi-gpu/--single-gpu", help="Jobs of several GPUs, or one GPU each.")
     ] = None,
     small: Annotated[bool, typer.Option("--small", help="Make shorter jobs: half an hour to eight hours.")] = False,
-    arrivals: Annotated[str | None, typer.Option(help="exponential, trace or static.")] = None,
-    round: Annotated[str | None, typer.Option(help="Time between two decisions. [5m]")] = None,
+    arrivals: Annotated[str | None, typer.Option(metavar="HOW", help="exponential, trace or static.")] = None,
+    round: Annotated[str | None, typer.Option(metavar="TIME", help="Time between two decisions. [5m]")] = None,
     restart_cost: Annotated[
-        str | None, typer.Option(help="Time lost when a job starts again after a preemption. [0]")
+        str | None, typer.Option(metavar="TIME", help="Time lost when a job starts again after a preemption. [0]")
     ] = None,
-    migration_cost: Annotated[str | None, typer.Option(help="Time lost when a job moves. [0]")] = None,
-    checkpoint_every: Annotated[str | None, typer.Option(help="Time between two checkpoints. [30m]")] = None,
-    checkpoint_cost: Annotated[str | None, typer.Option(help="Time a checkpoint takes. [0]")] = None,
-    failures: Annotated[str | None, typer.Option(help="CSV of node failures: node,at,down.")] = None,
-    failure_rate: Annotated[float | None, typer.Option(help="Failures per node and year, drawn. [0]")] = None,
-    repair_time: Annotated[str | None, typer.Option(help="Mean time until a node is back. [4h]")] = None,
-    quota: Annotated[list[str] | None, typer.Option(help="TENANT=GPUS; repeat for several.")] = None,
-    opt_time_limit: Annotated[str | None, typer.Option(help="Time the solver may take for one decision. [2s]")] = None,
+    migration_cost: Annotated[str | None, typer.Option(metavar="TIME", help="Time lost when a job moves. [0]")] = None,
+    checkpoint_every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time between two checkpoints. [30m]")
+    ] = None,
+    checkpoint_cost: Annotated[str | None, typer.Option(metavar="TIME", help="Time a checkpoint takes. [0]")] = None,
+    failures: Annotated[str | None, typer.Option(metavar="FILE", help="CSV of node failures: node,at,down.")] = None,
+    failure_rate: Annotated[
+        float | None, typer.Option(metavar="RATE", help="Failures per node and year, drawn. [0]")
+    ] = None,
+    repair_time: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Mean time until a node is back. [4h]")
+    ] = None,
+    quota: Annotated[
+        list[str] | None, typer.Option(metavar="TENANT=GPUS", help="Most GPUs a tenant may hold; repeat for several.")
+    ] = None,
+    opt_time_limit: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Time the solver may take for one decision. [2s]")
+    ] = None,
     timeline: Annotated[bool, typer.Option(help="Record who held which GPU when.")] = True,
-    out: Annotated[Path, typer.Option(help="Folder for the run folders.")] = Path("runs"),
-    processes: Annotated[int | None, typer.Option(min=1, help="Runs at the same time. [all cores]")] = None,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folders.")] = Path("runs"),
+    processes: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Runs at the same time. [all cores]")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")] = False,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
 ) -> None:

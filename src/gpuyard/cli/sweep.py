@@ -27,9 +27,13 @@ def sweep(
     file: Annotated[
         Path, typer.Argument(metavar="FILE", help="YAML: `axes`, what varies; `fixed`, what all runs share.")
     ],
-    out: Annotated[Path | None, typer.Option(help="Folder for the runs and tables. [runs/NAME-OF-FILE]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for the runs and tables. [runs/NAME-OF-FILE]")
+    ] = None,
     on: Annotated[On, typer.Option(help="This machine, or the Ray cluster that RAY_ADDRESS names.")] = On.local,
-    processes: Annotated[int | None, typer.Option(min=1, help="Runs at the same time, when local. [all cores]")] = None,
+    processes: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at the same time, when local. [all cores]")
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")] = False,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
 ) -> None:

@@ -20,12 +20,19 @@ app = typer.Typer(
 
 _FACT_WIDTH = 58
 
-_File = Annotated[Path, typer.Argument(help="A trace of any known format; .gz is unpacked.")]
-_Out = Annotated[Path, typer.Option("--out", "-o", help=".yaml or .parquet (gpuyard's own), or .csv (Synergy's).")]
-_As = Annotated[str | None, typer.Option("--as", help="Read it as this format instead of telling by its content.")]
-_Seed = Annotated[int, typer.Option(help="Seed of everything that is drawn.")]
-_Load = Annotated[float, typer.Option(help="Jobs an hour.")]
-_Split = Annotated[str, typer.Option(help="Percent of image, language and speech jobs.")]
+SUFFIXES = (".yaml", ".yml", ".parquet", ".csv")
+"""What a workload can be written as: gpuyard's own formats, and Synergy's recorded trace."""
+
+_File = Annotated[Path, typer.Argument(metavar="FILE", help="A trace of any known format; .gz is unpacked.")]
+_Out = Annotated[
+    Path, typer.Option("--out", "-o", metavar="FILE", help=".yaml or .parquet (gpuyard's own), or .csv (Synergy's).")
+]
+_As = Annotated[
+    str | None, typer.Option("--as", metavar="FORMAT", help="Read it as this format instead of telling by its content.")
+]
+_Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything that is drawn.")]
+_Load = Annotated[float, typer.Option(metavar="RATE", help="Jobs an hour.")]
+_Split = Annotated[str, typer.Option(metavar="A,B,C", help="Percent of image, language and speech jobs.")]
 _Assign = Annotated[Literal["overall", "random", "fair"], typer.Option(help="How models are assigned to jobs.")]
 
 
@@ -50,7 +57,7 @@ def info(
 @app.command()
 def convert(
     file: _File,
-    out: Annotated[Path, typer.Argument(help=".yaml or .parquet (gpuyard's own), or .csv (Synergy's).")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help=".yaml or .parquet (gpuyard's own), or .csv (Synergy's).")],
     *,
     read_as: _As = None,
     arrivals: Annotated[
@@ -74,7 +81,7 @@ def convert(
 def generate(
     *,
     out: _Out,
-    jobs: Annotated[int, typer.Option(help="How many jobs.")] = 8000,
+    jobs: Annotated[int, typer.Option(metavar="N", help="How many jobs.")] = 8000,
     load: _Load = 9.0,
     split: _Split = "20,70,10",
     seed: _Seed = 42,
@@ -85,7 +92,10 @@ def generate(
     ] = "exponential",
     assign: _Assign = "overall",
 ) -> None:
-    """Draw a workload as Synergy draws it; the defaults give the one of its published check values."""
+    """Draw a workload as Synergy draws it.
+
+    The defaults give the very workload of its published check values.
+    """
     from gpuyard import traces
 
     workload = traces.generate(
@@ -114,6 +124,10 @@ def _shares(text: str) -> tuple[float, float, float]:
 def _save(workload: Workload, out: Path) -> None:
     from gpuyard.traces import record, write
 
+    if out.suffix.lower() not in SUFFIXES:
+        raise InputError(
+            "is not a suffix of a workload file", file=out, value=out.suffix, hint="Known: " + ", ".join(SUFFIXES)
+        )
     if out.suffix.lower() == ".csv":
         if lost := record(workload, out):
             say(f"Synergy's CSV has no column for {', '.join(lost)}: left out; write .parquet or .yaml to keep them.")

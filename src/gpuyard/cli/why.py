@@ -17,8 +17,8 @@ SHOWN = 20
 
 
 def why(
-    run: Annotated[Path, typer.Argument(help="Run folder.")],
-    job: Annotated[str, typer.Argument(help="Id of a job in it.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Id of a job in it.")],
     format: Annotated[Format, typer.Option(help="JSON has everything, CSV one line a span or wait.")] = Format.table,
 ) -> None:
     """Say why a job of a run waited, and how long for which reason.
