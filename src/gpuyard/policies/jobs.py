@@ -118,12 +118,12 @@ def refuse_unrunnable(workload: Workload, cluster: Cluster, gpus: Ints, types: I
     bad = np.flatnonzero(gpus > widest)
     if len(bad):
         job = workload.job(int(bad[0]))
-        what = f"GPUs of type {job.gpu_types}" if job.gpu_types else "GPUs of one type"
+        what = f" of type {job.gpu_types}" if job.gpu_types else ""
         raise InputError(
-            f"job {job.job_id} is wider than the cluster, which has {widest[bad[0]]} {what}",
+            f"GPUs for job {job.job_id} are more than the {widest[bad[0]]}{what} that the cluster has",
             file=workload.source,
             field="gpus",
-            value=job.gpus,
+            value=int(gpus[bad[0]]),
             hint="Use a larger --cluster or leave the job out",
         )
 

@@ -13,7 +13,7 @@ from gpuyard import traces
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
-from gpuyard.policies.registry import resolve
+from gpuyard.policies.registry import Policy, resolve
 from gpuyard.results import Run, default_folder
 from gpuyard.simulation.engine import simulate as run_engine
 from gpuyard.simulation.failure_file import read_failures
@@ -28,10 +28,12 @@ _WORKLOAD_FIELDS = ("workload", "load", "split", "seed", "jobs", "multi_gpu", "s
 def simulate(
     cluster: Cluster | str | Path,
     workload: Workload | str | Path,
-    policy: str = "fifo+tune",
+    policy: str | Policy = "fifo+tune",
     options: Options = _DEFAULTS,
 ) -> Run:
     """Run a workload on a cluster under a policy; both may be given as files, the cluster in the short form too.
+
+    The policy may be a name, as on the command line, or an object: `Policy("mine", order, allocate)`.
 
     The run is not saved yet: `run.save(folder)` does.
     """

@@ -25,15 +25,21 @@ class PerJob(ABC):
         """Return (CPUs, memory GB, storage MB/s) for each GPU of a job.
 
         `ladder` holds the allocations worth having, one a row: (CPUs, memory GB, storage MB/s, speed), cheapest first.
-        The first is as fast as `share`, the GPU's proportional part of its node; the last is as fast as the job can be.
+        The first is as fast as `share`, the GPU's proportional part of its node; the last is as fast as the job can be
+        on empty nodes. Amounts beyond the last may never be free.
         """
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order those whose amounts are free somewhere."""
         jobs, active = snapshot.jobs, snapshot.active
         kinds = len(jobs.share)
-        chosen = np.array([self._choose(table, jobs.share[row % kinds, :3]) for row, table in enumerate(jobs.ladders)])
-        by_sort = chosen.reshape(-1, kinds, 4)[jobs.sort[active]]
+        alike, which = np.unique(np.column_stack([jobs.sort[active], jobs.top[active]]), axis=0, return_inverse=True)
+        chosen = [
+            self._choose(jobs.ladders[sort * kinds + kind, : top[kind] + 1], jobs.share[kind, :3])
+            for sort, *top in alike.tolist()
+            for kind in range(kinds)
+        ]
+        by_sort = np.array(chosen).reshape(-1, kinds, 4)[which.reshape(-1)]
         needs, speed = np.empty((len(jobs.sort), kinds, 3)), np.empty((len(jobs.sort), kinds))
         needs[active], speed[active] = by_sort[:, :, :3], by_sort[:, :, 3]
         mode = placement_mode(self.placement)

@@ -20,6 +20,7 @@ class Round(NamedTuple):
 
     free: Floats  # node x RESOURCES
     gpus: Ints  # node -> free GPUs
+    ranked: Ints  # nodes, by _rank()
     jobs: Ints
     seats: Ints  # job's place x node -> GPUs there, for the nodes listed in `at`
     at: Ints
@@ -43,7 +44,7 @@ def _new_round(books: Books, order: Ints) -> Round:
         width = max(width, books.gpus[job])
     width = min(width, len(gpus))
     return Round(
-        free, gpus, np.empty(most, np.int64), np.zeros((most, width), np.int64), np.zeros((most, width), np.int64),
+        free, gpus, np.arange(len(gpus)), np.empty(most, np.int64), np.zeros((most, width), np.int64), np.zeros((most, width), np.int64),
         np.zeros(most, np.int64), np.zeros((most, 4)), np.ones(most), np.zeros(1, np.int64),
     )  # fmt: skip
 
@@ -63,9 +64,30 @@ def _grab(world: Round, node: int, most: int, need: Floats) -> int:
 
 
 @inner
-def _first_fit(world: Round, place: int, wide: int, need: Floats) -> bool:
+def _rank(world: Round) -> None:
+    """Sort the servers by (fewest free GPUs, id); they nearly are, from the last time."""
+    for k in range(1, len(world.ranked)):
+        node = world.ranked[k]
+        at = k
+        while at > 0 and _fuller(world, node, world.ranked[at - 1]):
+            world.ranked[at] = world.ranked[at - 1]
+            at -= 1
+        world.ranked[at] = node
+
+
+@inner
+def _fuller(world: Round, a: int, b: int) -> bool:
+    return bool(world.gpus[a] < world.gpus[b] or (world.gpus[a] == world.gpus[b] and a < b))
+
+
+@inner
+def _gpu_by_gpu(world: Round, place: int, wide: int, need: Floats, fullest_first: bool) -> bool:
+    """Collect GPUs server by server, as many from each as fit."""
+    if fullest_first:
+        _rank(world)
     spans, got = 0, 0
-    for node in range(len(world.gpus)):
+    for k in range(len(world.gpus)):
+        node = world.ranked[k] if fullest_first else k
         if world.gpus[node] == 0:
             continue
         here = _grab(world, node, wide - got, need)
@@ -80,51 +102,26 @@ def _first_fit(world: Round, place: int, wide: int, need: Floats) -> bool:
 
 
 @inner
-def _next_fullest(world: Round, after: int) -> int:
-    """The next server in order of (fewest free GPUs, lowest id); -1 when there is none."""
+def _one_server(world: Round, place: int, wide: int, need: Floats) -> bool:
+    """Take the fullest server that covers the whole job."""
     best = -1
     for node in range(len(world.gpus)):
-        more = 1 if after < 0 else world.gpus[node] - world.gpus[after]
-        later = more > 0 or (more == 0 and node > after)
-        if later and (best < 0 or world.gpus[node] < world.gpus[best]):
-            best = node
-    return best
-
-
-@inner
-def _consolidate(world: Round, place: int, wide: int, need: Floats) -> bool:
-    """One server that covers the whole job, the fullest; else GPU by GPU from the fullest servers on."""
-    if wide > 1:
-        best = -1
-        for node in range(len(world.gpus)):
-            if world.gpus[node] >= wide and (best < 0 or world.gpus[node] < world.gpus[best]):
-                covered = True
-                for r in range(4):
-                    covered = covered and world.free[node, r] >= need[r] * wide
-                best = node if covered else best
-        if best >= 0:
-            world.at[place, 0], world.seats[place, 0], world.nodes[place] = best, wide, 1
-            return True
-    spans, got = 0, 0
-    node = _next_fullest(world, -1)
-    while node >= 0:
-        here = _grab(world, node, wide - got, need)
-        if here:
-            world.at[place, spans], world.seats[place, spans] = node, here
-            spans += 1
-            got += here
-            if got == wide:
-                world.nodes[place] = spans
-                return True
-        node = _next_fullest(world, node)
-    return False
+        if world.gpus[node] >= wide and (best < 0 or world.gpus[node] < world.gpus[best]):
+            covered = True
+            for r in range(4):
+                covered = covered and world.free[node, r] >= need[r] * wide
+            best = node if covered else best
+    if best >= 0:
+        world.at[place, 0], world.seats[place, 0], world.nodes[place] = best, wide, 1
+    return best >= 0
 
 
 @inner
 def _try(world: Round, job: int, wide: int, need: Floats, speed: float, consolidating: bool) -> bool:
     """Place a job with these amounts per GPU and take them."""
     place = world.placed[0]
-    found = _consolidate(world, place, wide, need) if consolidating else _first_fit(world, place, wide, need)
+    found = consolidating and wide > 1 and _one_server(world, place, wide, need)
+    found = found or _gpu_by_gpu(world, place, wide, need, consolidating)
     if not found:
         return False
     world.jobs[place] = job
@@ -208,15 +205,15 @@ def _reclaim(world: Round, jobs: Jobs, books: Books, wide: int, need: Floats, sh
     single = _reclaim_from(world, wide)
     chosen = np.empty(world.placed[0], dtype=np.int64)
     left = wide
-    node = single if single >= 0 else _next_fullest(world, -1)
-    while left > 0 and node >= 0:
+    _rank(world)
+    for k in range(len(world.ranked)):
+        node = single if single >= 0 else world.ranked[k]
         here = min(world.gpus[node], left)
         left -= here
         missing = np.maximum(0.0, need * here - world.free[node])
-        if missing.any():
+        if here > 0 and missing.any():
             for i in range(_victims(world, node, missing, share, chosen)):
                 _cut(world, jobs, books, chosen[i], share)
-        node = _next_fullest(world, node)
 
 
 @inner
