@@ -19,7 +19,7 @@ DEFAULTS = Options()
 
 def examples(number: int) -> int:
     """How many cases a property test draws; many more when there is time."""
-    return number * (50 if os.environ.get("GPUYARD_THOROUGH") else 1)
+    return number * (20 if os.environ.get("GPUYARD_THOROUGH") else 1)
 
 
 @cache

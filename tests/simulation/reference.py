@@ -6,6 +6,7 @@ type only, so that events of the same instant and type come out as the original'
 
 import heapq
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 ROUND_S = 300
@@ -101,7 +102,7 @@ class Original:
 
     def __init__(
         self,
-        trace: list[tuple[int, str, float, float, int]],
+        trace: Sequence[tuple[int, str, float, float, int]],
         models: dict[str, Model],
         servers: int,
         server: Vector,

@@ -12,7 +12,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Job, Workload
 from gpuyard.simulation.options import Options
 
-Row = tuple[int, str, float, float, int]
+Row = tuple[int, str, float, int, int]
 ORDERS = ("fifo", "srtf", "srsf", "las", "ftf", "drf", "tetris")
 ALLOCATIONS = ("proportional", "greedy", "tune")
 
