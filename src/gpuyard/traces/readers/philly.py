@@ -86,7 +86,9 @@ class _Log:
 
 
 def _matches(head: Head) -> bool:
-    return head.raw.lstrip()[:1] == b"[" and b'"attempts"' in head.raw
+    # Any of its keys will do, so that a log which breaks off early is named as broken, not as unknown.
+    keys = (b'"attempts"', b'"jobid"', b'"submitted_time"', b'"vc"')
+    return head.raw.lstrip()[:1] == b"[" and any(key in head.raw for key in keys)
 
 
 def _read(source: Source, options: ReadOptions) -> Workload:
