@@ -1,48 +1,51 @@
-"""Every command and snippet of the README works as it stands."""
+"""The README promises what gpuyard does. That its blocks run is tested with the other pages, in tests/docs."""
 
-import os
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpuyard.cli.demo import ALLOCATIONS, ORDERS
+from gpuyard.cli.output import human
+
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", README, flags=re.MULTILINE | re.DOTALL)
 
 
-def blocks(language: str) -> list[str]:
-    return [text for name, text in BLOCKS if name == language]
-
-
-def shell(script: str, cwd: Path) -> str:
-    found_first = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    command = ["bash", "-e", "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=found_first, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def simulate(folder: Path, *args: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "gpuyard", "simulate", "--quiet", "--no-timeline", "--format", "json", *args]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300, check=True)
+    rows: list[dict[str, Any]] = json.loads(done.stdout)
+    return rows
 
 
 def test_it_starts_with_make_demo_and_make_test() -> None:
-    first = blocks("sh")[0].splitlines()
-    assert [line.split("#")[0].strip() for line in first] == ["make demo", "make test"]
+    first = re.search(r"```bash\n(.*?)```", README, flags=re.DOTALL)
+    assert first is not None
+    assert [line.split("#")[0].strip() for line in first.group(1).splitlines()] == ["make demo", "make test"]
 
 
-def test_the_commands_run_in_the_order_they_stand(tmp_path: Path) -> None:
-    for script in blocks("sh")[1:]:
-        shell(script, tmp_path)
-    assert (tmp_path / "report" / "report.html").is_file()
+def test_the_demo_prints_the_table_that_is_shown(tmp_path: Path) -> None:
+    policies = [f"{order}+{allocation}" for order in ORDERS for allocation in ALLOCATIONS]
+    rows = {row["policy"]: row for row in simulate(tmp_path, *(f"--policy={policy}" for policy in policies))}
+    for order in ORDERS:
+        shown = re.search(rf"^{order}: [a-z, -]+?((?: +[\d.]+){{6}})$", README, flags=re.MULTILINE)
+        assert shown is not None, order
+        before, after = (rows[f"{order}+{allocation}"] for allocation in ALLOCATIONS)
+        mean, p99 = ((before[name], after[name]) for name in ("mean_jct_h", "p99_jct_h"))
+        figures = [*mean, mean[0] / mean[1], *p99, p99[0] / p99[1]]
+        assert shown.group(1).split() == [human(figure) for figure in figures]
 
 
-def test_the_study_sweeps(tmp_path: Path) -> None:
-    (study,) = blocks("yaml")
-    (tmp_path / "study.yaml").write_text(study)
-    assert shell("gpuyard sweep study.yaml --format csv", tmp_path).count("\n") == 10
-
-
-@pytest.mark.parametrize("snippet", blocks("python"))
-def test_the_python_runs(tmp_path: Path, snippet: str) -> None:
-    (tmp_path / "snippet.py").write_text(snippet)
-    assert float(shell("python snippet.py", tmp_path)) > 0
-    assert (tmp_path / "runs" / "mine" / "run.json").is_file()
+def test_the_published_run_is_repeated(tmp_path: Path) -> None:
+    (row,) = simulate(tmp_path, "--faithful")
+    shown = re.search(r"mean ([\d.]+) h, p99 ([\d.]+) h, p99.9 ([\d.]+) h", README)
+    assert shown is not None
+    wanted = [float(text) for text in shown.groups()]
+    assert [row["mean_jct_h"], row["p99_jct_h"], row["p999_jct_h"]] == pytest.approx(wanted, rel=5e-6)
+    told = re.search(r"costs ([\d.]+) CPU seconds", README)
+    assert told is not None
+    assert row["cpu_seconds"] < 10 * float(told.group(1))
