@@ -1,0 +1,71 @@
+"""`python -m benchmarks [NAME…]`: measures, prints, compares with committed limits, and writes docs/speed.md."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import compiled, golden_run, growth, million, start
+from benchmarks.document import draw, fill
+from benchmarks.limits import Figure, failures, table
+from benchmarks.scale_chart import chart, curve_table
+
+RESULTS = Path(__file__).with_name("results.json")
+TITLE = "Cost per job is flat from ten thousand to a million jobs on 10,000 GPUs"
+
+
+def run_million() -> list[Figure]:
+    """Measure the scale benchmark, draw its curve and write its table."""
+    points, crowded = million.points(), million.saturated()
+    picture = draw(chart(points), "scale", TITLE)
+    fill("speed.md", "scale", f"{picture}\n\n{curve_table(points)}\n\nOverloaded:\n\n{curve_table(crowded)}")
+    return million.figures(points, crowded)
+
+
+BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
+    "start": start.run,
+    "golden_run": golden_run.run,
+    "growth": growth.run,
+    "compiled": compiled.run,
+    "million": run_million,
+}
+
+
+def main(names: list[str]) -> int:
+    """Run the named benchmarks, or all; returns 1 when a limit is exceeded."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        print(f"no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+        return 2
+    found: list[Figure] = []
+    for name in names or BENCHMARKS:
+        print(f"{name} …", file=sys.stderr, flush=True)
+        measured = BENCHMARKS[name]()
+        print(table(measured), flush=True)
+        found += measured
+    if not names:
+        record(found)
+    return report(found)
+
+
+def record(found: list[Figure], results: Path = RESULTS) -> None:
+    """Keep what means the same on another machine."""
+    portable = {each.name: float(f"{each.value:.3g}") for each in found if each.portable}
+    results.write_text(json.dumps(portable, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    fill("speed.md", "figures", table(found))
+
+
+def report(found: list[Figure]) -> int:
+    """Say which limits are exceeded."""
+    lines = failures(found)
+    for line in lines:
+        print(line, file=sys.stderr)
+    limits = sum(bool(each.limit) for each in found)
+    print(f"benchmarks: {limits - len(lines)} of {limits} limits hold", file=sys.stderr)
+    return 1 if lines else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
