@@ -14,9 +14,6 @@ from gpuyard.core.errors import InputError
 DEFAULT_TENANT = "default"
 ANY_TYPE = ""
 
-GENERATED = "generated"
-"""How the source of a workload that was drawn, not read, begins."""
-
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -65,6 +62,8 @@ class Workload:
     gpu_types: tuple[str, ...]
     source: str = "memory"
     notes: tuple[str, ...] = field(default=())
+    replayed: bool = True
+    """False when arrivals were drawn or come from Philly's log: the original then goes on through idle rounds."""
 
     @classmethod
     def from_jobs(cls, jobs: Iterable[Job], *, source: str = "memory", notes: Sequence[str] = ()) -> Workload:
@@ -157,11 +156,6 @@ class Workload:
     def at_once(self) -> Workload:
         """Return the same jobs, all arriving at time 0."""
         return replace(self, arrival_s=np.zeros(len(self)))
-
-    @property
-    def replayed(self) -> bool:
-        """Whether the jobs were read from somewhere, rather than generated."""
-        return not self.source.startswith(GENERATED)
 
     @property
     def jobs_per_hour(self) -> float | None:

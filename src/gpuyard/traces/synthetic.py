@@ -36,7 +36,7 @@ def generate(
         "model": assign(jobs, split, assignment, seed),
         "duration_s": draws.durations(jobs, durations, seed=seed),
     }
-    return Workload.from_columns(columns, source=f"generated from seed {seed}")
+    return replace(Workload.from_columns(columns, source=f"generated from seed {seed}"), replayed=False)
 
 
 def with_arrivals(
@@ -45,4 +45,4 @@ def with_arrivals(
     """Return the same jobs in the same order, arriving anew."""
     how = f"drawn: {load:g} jobs an hour, seed {seed}" if mode == "exponential" else mode
     times = draws.arrivals(len(workload), mode, load=load, seed=seed)
-    return replace(workload, arrival_s=times, notes=(*workload.notes, f"arrivals are {how}"))
+    return replace(workload, arrival_s=times, notes=(*workload.notes, f"arrivals are {how}"), replayed=False)

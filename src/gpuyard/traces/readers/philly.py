@@ -109,7 +109,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         columns["arrival_s"] = np.array([run.arrival_s for run in runs])
     elif philly.arrivals == "static":
         columns["arrival_s"] = draws.arrivals(len(runs), "static")
-    return jobs_from(
+    workload = jobs_from(
         columns,
         options,
         source=source.name,
@@ -117,6 +117,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         notes=tuple(notes),
         start_clock=philly.shift == "always" or len(runs) == philly.max_jobs,
     )
+    return replace(workload, replayed=False)
 
 
 def _runs(log: _Log, philly: PhillyOptions, dropped: Counter[str]) -> Iterator[_Run]:
