@@ -125,6 +125,6 @@ def tidy(output: str) -> str:
 
 
 def agrees(shown: str, printed: str) -> bool:
-    """Whether what a page shows is what was printed; `…` stands for anything."""
-    pattern = ".*?".join(re.escape(part) for part in tidy(shown).split("…"))
+    """Whether what a page shows is what was printed; `…` stands for anything, spaces before it included."""
+    pattern = ".*?".join(re.escape(part) for part in re.split(" *…", tidy(shown)))
     return re.fullmatch(pattern, tidy(printed), flags=re.DOTALL) is not None

@@ -124,11 +124,15 @@ def _from_file(text: str) -> Any:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise InputError(f"the policy file cannot be loaded: {error!r}", file=path, field="policy") from error
+        why = f"{type(error).__name__}: {error}"
+        raise InputError(f"the policy file cannot be loaded: {why}", file=path, field="policy") from error
     if not hasattr(module, name):
         public = [each for each in vars(module) if not each.startswith("_")]
         raise InputError("is not defined there", file=path, field="policy", value=name, hint=nearest(name, public))
     found = getattr(module, name)
+    if not callable(found) and not hasattr(found, "plan"):
+        rule = "is neither an order, a function of a snapshot, nor an allocation, which has plan(snapshot, order)"
+        raise InputError(rule, file=path, field="policy", value=name)
     return found() if isinstance(found, type) else found
 
 

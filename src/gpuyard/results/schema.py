@@ -1,4 +1,4 @@
-"""Columns of a run's two tables; docs/architecture.md says what each one means."""
+"""Columns of a run's two tables; docs/reference.md says what each one means."""
 
 from __future__ import annotations
 
