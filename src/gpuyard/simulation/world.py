@@ -126,6 +126,15 @@ def _close_span(
 
 
 @inner
+def _keep_checkpoint(jobs: Jobs, progress: Progress, tally: Tally, costs: Costs, job: int, now: float) -> None:
+    """Note the work done at the last checkpoint, if it lies on the line that ends now."""
+    began = progress.held_since[job]
+    at = began + np.floor((now - began) / costs.checkpoint_every_s) * costs.checkpoint_every_s
+    if at >= progress.since[job]:
+        tally.saved[job] = _done(progress, jobs, job, at)
+
+
+@inner
 def _stop(books: Books, jobs: Jobs, progress: Progress, tally: Tally, log: Log, job: int, now: float, how: int) -> None:
     """Close a job's span, bring its line up to date and take its resources back."""
     _close_span(books, jobs, progress, tally, log, job, now, how)
@@ -201,12 +210,9 @@ def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float
             hit = hit or books.gpu_node[gpu] == node
         if not hit:
             continue
-        rate = progress.rate[job] / (progress.quantum[0] if progress.quantum[0] > 0.0 else 1.0)
-        began = progress.held_since[job]
-        checkpoint = began + np.floor((now - began) / costs.checkpoint_every_s) * costs.checkpoint_every_s
+        _keep_checkpoint(jobs, progress, tally, costs, job, now)
         _stop(books, jobs, progress, tally, log, job, now, FAILED)
-        lost = rate * (now - max(checkpoint, began))
-        progress.done[job] = max(progress.done[job] - lost, tally.saved[job])
+        progress.done[job] = tally.saved[job]
         _release(progress, state.value.expected, job, now)
         tally.restarts[job] += 1
         tally.reason[job] = ROUND
@@ -235,9 +241,11 @@ def commit(
         if not _same_gpus(books, plan, job, p):
             _stop(books, jobs, progress, tally, log, job, now, MOVED)
             tally.moves[job] += 1
+            tally.saved[job] = progress.done[job]
             progress.since[job] = now + costs.migration_s
         elif not _same_terms(books, progress, plan, job, p):
             begins = max(progress.since[job], now)
+            _keep_checkpoint(jobs, progress, tally, costs, job, now)
             _stop(books, jobs, progress, tally, log, job, now, RESIZED)
             progress.since[job] = begins
     wake = np.inf
