@@ -2,6 +2,7 @@
 
 import os
 from functools import cache
+from typing import Any
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.workload import Job, Workload
@@ -92,7 +93,7 @@ def column(done: Run, name: str) -> dict[int, float]:
     return dict(zip(done.jobs["job_id"].to_list(), done.jobs[name].to_list(), strict=True))
 
 
-def spans(done: Run, job_id: int | None = None) -> list[dict[str, object]]:
+def spans(done: Run, job_id: int | None = None) -> list[dict[str, Any]]:
     """The rows of the timeline, of one job or of all."""
     rows = done.timeline.to_dicts()
     return [row for row in rows if job_id is None or row["job_id"] == job_id]

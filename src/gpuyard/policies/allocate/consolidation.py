@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gpuyard.core.kernel import Bytes, Floats, Ints, Small, inner
 from gpuyard.core.ledger import WHOLE, Books
-from gpuyard.policies.allocate.placement import Desk, place, put, unseat
+from gpuyard.policies.allocate.placement import Desk, hand_in, place, put, unseat
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.snapshot import PLACED, Progress
 
@@ -79,6 +79,7 @@ def _move_away(desk: Desk, books: Books, notes: Notes, order: Ints, reasons: Byt
         if desk.whole_free[node] < wide and i >= 0:
             notes.gpu_ids[notes.end[0]] = gpu
             unseat(desk, books, order[i], notes.gpu_ids, notes.end[0])
+            hand_in(desk, books, order[i])
             notes.spots[i] = notes.end[0]
             notes.end[0] += 1
             moved += 1
@@ -108,6 +109,8 @@ def consolidate(
         if node < 0 or moves * move_cost_s > gain_s or gain_s <= 0.0:
             put(desk, jobs, books, job, notes.gpu_ids, old, no_needs)
             continue
+        if notes.spots[i] < 0:
+            hand_in(desk, books, job)
         notes.end[0] += wide
         first = notes.end[0]
         moved = _move_away(desk, books, notes, order, reasons, node, wide)

@@ -49,7 +49,7 @@ def open_desk(jobs: Jobs, books: Books) -> Desk:
 
 @inner
 def unseat(desk: Desk, books: Books, job: int, noted: Small, at: int) -> None:
-    """Take a job off the GPUs noted for it; what it held beside them is left to the division."""
+    """Take a job off the GPUs noted for it."""
     for i in range(at, at + books.gpus[job]):
         gpu = noted[i]
         node = books.gpu_node[gpu]
@@ -65,6 +65,12 @@ def unseat(desk: Desk, books: Books, job: int, noted: Small, at: int) -> None:
 def release(desk: Desk, books: Books, job: int) -> None:
     """Take a job off the desk, with all it holds."""
     unseat(desk, books, job, books.held_gpus, books.first_held[job])
+    hand_in(desk, books, job)
+
+
+@inner
+def hand_in(desk: Desk, books: Books, job: int) -> None:
+    """Return to the desk what a job holds beside its GPUs."""
     for i in range(books.first_held[job], books.first_held[job] + books.gpus[job]):
         for r in range(desk.free.shape[1]):
             desk.free[books.gpu_node[books.held_gpus[i]], r] += books.held[job, r]
