@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT
 
+import gpuyard
 from gpuyard.core.errors import InputError
-from gpuyard.policies.registry import resolve
+from gpuyard.policies.allocate.tune import Tune
+from gpuyard.policies.registry import Order, Policy, resolve
 
 EXAMPLES = ROOT / "examples" / "yard_policies.py"
 
@@ -17,6 +19,10 @@ EXAMPLES = ROOT / "examples" / "yard_policies.py"
         ("x = 1", "'mine' is not defined there. Known: x"),
         ("mine = 1", "'mine' is neither an order, a function of a snapshot, nor an allocation"),
         ("def mine(:", "cannot be loaded: SyntaxError: invalid syntax (policies.py, line 1)"),
+        (
+            "from gpuyard.policies.allocate.perjob import PerJob\nclass mine(PerJob): pass",
+            "'mine' cannot be used: Can't instantiate abstract class mine with abstract method amounts",
+        ),
         ("import nothing_like_it", "cannot be loaded: ModuleNotFoundError: No module named 'nothing_like_it'"),
     ],
 )
@@ -25,6 +31,27 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path, text: str, says: str)
     with pytest.raises(InputError) as caught:
         resolve(f"{tmp_path / 'policies.py'}:mine")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("order", "says"),
+    [
+        (lambda snapshot: snapshot.gpus[:1], "not an array of shape (1,)"),
+        (lambda snapshot: None, "one key for each active job"),
+    ],
+)
+def test_keys_that_do_not_fit_the_jobs_are_refused(order: Order, says: str) -> None:
+    jobs = gpuyard.Workload.from_jobs(gpuyard.Job(name, 0, 1, "gnmt", duration_s=60) for name in range(3))
+    with pytest.raises(InputError) as caught:
+        gpuyard.simulate("1x8", jobs, Policy("mine+tune", order, Tune()))
+    assert says in str(caught.value)
+
+
+def test_keys_may_be_whole_numbers() -> None:
+    jobs = gpuyard.Workload.from_jobs(gpuyard.Job(name, 0, 1, "gnmt", duration_s=60) for name in range(3))
+    policy = Policy("last+tune", lambda snapshot: -snapshot.active, Tune())  # type: ignore[arg-type, return-value]
+    starts = gpuyard.simulate("1x1", jobs, policy).jobs["start_s"].to_list()
+    assert starts == sorted(starts, reverse=True)
 
 
 @pytest.mark.parametrize(

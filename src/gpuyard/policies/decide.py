@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError
 from gpuyard.core.kernel import Ints, box
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
@@ -30,12 +31,23 @@ class Decision(NamedTuple):
 
 def decide(policy: Policy, snapshot: Snapshot, rank: Ints | None = None) -> Decision:
     """Ask a policy what to do. Jobs with equal keys go by rank, or by arrival when none is given."""
-    ordered = policy.order(snapshot)
-    keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
+    keys = _keys(policy, snapshot)
     priority = policy.priority(snapshot)
     positions = arrange(snapshot.active if rank is None else rank, priority, keys.key)
     order = snapshot.active[positions]
     return Decision(policy.allocate.plan(snapshot, order), order, keys, priority, positions)
+
+
+def _keys(policy: Policy, snapshot: Snapshot) -> Keys:
+    """Ask for keys, and refuse what is not one number for each job: kernels would read beyond its end."""
+    ordered = policy.order(snapshot)
+    keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
+    found, wanted = getattr(keys.key, "shape", None), snapshot.active.shape
+    if found != wanted:
+        what = type(keys.key).__name__ if found is None else f"an array of shape {found}"
+        rule = f"its order must return one key for each active job, an array of shape {wanted}, not {what}"
+        raise InputError(rule, field="policy", value=policy.name)
+    return keys if keys.key.dtype == np.float64 else keys._replace(key=keys.key.astype(np.float64))
 
 
 def opening(cluster: Cluster, workload: Workload, *, now: float = 0.0, zoo: Zoo | None = None) -> Snapshot:

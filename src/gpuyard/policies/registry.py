@@ -133,7 +133,10 @@ def _from_file(text: str) -> Any:
     if not callable(found) and not hasattr(found, "plan"):
         rule = "is neither an order, a function of a snapshot, nor an allocation, which has plan(snapshot, order)"
         raise InputError(rule, file=path, field="policy", value=name)
-    return found() if isinstance(found, type) else found
+    try:
+        return found() if isinstance(found, type) else found
+    except TypeError as error:
+        raise InputError(f"cannot be used: {error}", file=path, field="policy", value=name) from error
 
 
 def _instance(found: Any, placement: str | None, opt_time_limit_s: float) -> Allocate:
