@@ -307,3 +307,53 @@ def test_no_gpu_idles_while_a_job_that_could_use_it_waits(world: World) -> None:
                 continue
             may = [t for t in range(len(world.cluster.gpu_types)) if facts.types[i] >> t & 1]
             assert all((free & (gpu_type == t)).sum() < job["gpus"] for t in may), (now, job["job_id"])
+
+
+@settings(max_examples=examples(60))
+@given(worlds(allocate=("tune",), least_s=1.0))
+def test_under_tune_nothing_is_left_over_that_would_make_a_job_faster(world: World) -> None:
+    """At every decision: no job that sits in one node could climb its ladder with what is free there."""
+    run, facts = world.run(), world.facts
+    kinds = len(world.cluster.kinds)
+    node_of = np.repeat(np.arange(world.cluster.nodes), world.cluster.node_gpus)
+    index = {job_id: i for i, job_id in enumerate(run.jobs["job_id"])}
+    for now, held in instants(run, 50):
+        if now % world.options.round_s:
+            continue
+        free = world.cluster.capacity[:, :3].copy()
+        for row in held:
+            for gpu in row["gpu_ids"]:
+                free[node_of[gpu]] -= [row[name] / len(row["gpu_ids"]) for name in AMOUNTS]
+        for row in held:
+            nodes = {int(node_of[gpu]) for gpu in row["gpu_ids"]}
+            if len(nodes) > 1:
+                continue
+            (node,), job, wide = nodes, index[row["job_id"]], len(row["gpu_ids"])
+            kind = facts.node_kind[node]
+            ladder = facts.ladders[facts.sort[job] * kinds + kind][: facts.top[job, kind] + 1]
+            have = np.array([row[name] / wide for name in AMOUNTS])
+            for step in ladder:
+                within = ((step[:3] - have) * wide <= free[node] - 1e-6).all()
+                assert not (step[3] > row["speed"] + 1e-9 and within), (now, row["job_id"])
+
+
+@settings(max_examples=examples(8))
+@given(worlds(allocate=("opt",), slices=False))
+def test_opt_keeps_the_same_promises(world: World) -> None:
+    run, facts = world.run(opt_time_limit_s=0.2), world.facts
+    node_of = np.repeat(np.arange(world.cluster.nodes), world.cluster.node_gpus)
+    index = {job_id: i for i, job_id in enumerate(run.jobs["job_id"])}
+    assert run.jobs["finish_s"].null_count() == 0
+    for _, held in instants(run, 100):
+        gpus = np.zeros(world.cluster.total_gpus)
+        used = np.zeros((world.cluster.nodes, 3))
+        for row in held:
+            for gpu in row["gpu_ids"]:
+                gpus[gpu] += 1
+                used[node_of[gpu]] += [row[name] / len(row["gpu_ids"]) for name in AMOUNTS]
+            sort = facts.sort[index[row["job_id"]]]
+            nodes = {int(node_of[gpu]) for gpu in row["gpu_ids"]}
+            share = min(facts.share_speed[sort, facts.node_kind[node]] for node in nodes)
+            assert row["speed"] >= share * (facts.penalty[sort] if len(nodes) > 1 else 1.0) * (1 - 1e-9)
+        assert gpus.max() <= 1
+        assert (used <= world.cluster.capacity[:, :3] + 1e-6).all()
