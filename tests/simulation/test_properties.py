@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from tests.builders import examples, zoo
 
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
+from gpuyard.core.kernel import Floats
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.jobs import Jobs, build_jobs
 from gpuyard.policies.registry import resolve
+from gpuyard.policies.snapshot import Keys, Snapshot
 from gpuyard.results import Run
 from gpuyard.simulation.engine import simulate
 from gpuyard.simulation.failures import node_events
@@ -249,12 +251,21 @@ def test_the_same_run_twice_gives_the_same_bytes(tmp_path_factory: pytest.TempPa
 
 @settings(max_examples=examples(40))
 @given(worlds())
-def test_the_books_balance_after_every_decision(world: World) -> None:
+def test_the_books_balance_at_every_decision(world: World) -> None:
     policy = resolve(world.policy, placement=world.options.placement)
     facts = world.facts
-    loop = Loop(world.cluster, world.workload, facts, policy, world.options, facts.best_speed)
-    loop.run(lambda done, total: loop.ledger.check())
+    checks: list[float] = []
+
+    def check_and_order(snapshot: Snapshot) -> Keys | Floats:
+        loop.ledger.check()
+        checks.append(snapshot.now)
+        return policy.order(snapshot)
+
+    checked = replace(policy, order=check_and_order)
+    loop = Loop(world.cluster, world.workload, facts, checked, world.options, facts.best_speed)
+    loop.run()
     loop.ledger.check()
+    assert len(checks) == loop.decisions
     assert len(loop.ledger.holders) == 0
     assert loop.ledger.books.free.tolist() == (loop.ledger.books.capacity * loop.ledger.books.up[:, None]).tolist()
 
