@@ -34,7 +34,6 @@ def demo(
 
     if not quiet:
         say("8000 generated jobs, 9 an hour, on 16 servers of 8 GPUs, 24 CPUs and 500 GB; 4000 to 5000 are measured.")
-        say("A fresh installation compiles the simulator first, which takes about a minute.")
     policies = [f"{order}+{allocation}" for order in ORDERS for allocation in ALLOCATIONS]
     settings = [make_setting({"policy": policy}) for policy in policies]
     figures = dict(zip(policies, run_settings(settings, out, processes=None, quiet=quiet, replace=True), strict=True))

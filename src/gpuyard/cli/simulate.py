@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 COLUMNS = [
     *("policy", "load", "jobs", "mean_jct_h", "p50_jct_h", "p99_jct_h", "p999_jct_h", "makespan_h"),
-    *("gpu_use", "cpu_use", "memory_use", "cpu_seconds", "run"),
+    *("gpu_use", "cpu_use", "memory_use", "cpu_seconds"),
 ]
-"""What the table shows; JSON and CSV have every figure."""
+"""What the table shows; JSON and CSV have every figure. Folders have lines of their own, whole on any screen."""
 
 NOWHERE = Path("/nonexistent")
 """A folder in which every name is free."""
@@ -104,6 +104,9 @@ def simulate(
     ]
     rows = run_settings(settings, out, processes=processes, quiet=quiet)
     emit(rows, format, columns=COLUMNS if format == Format.table else None)
+    if format == Format.table and not quiet:
+        for row in rows:
+            say(f"run: {row['run']}")
 
 
 def run_settings(
@@ -117,6 +120,7 @@ def run_settings(
         prepared = prepare(setting)  # errors should come before minutes of work, not after
         if not number and not quiet:
             _tell(prepared.workload.notes, setting)
+    compile_once(settings, quiet=quiet)
     tasks = [Task(setting, out / _name(setting), replace) for setting in settings]
     rows: dict[int, dict[str, Any]] = {}
     with Progress(len(settings), "runs", quiet=quiet) as progress:
@@ -127,6 +131,17 @@ def run_settings(
             kept = f"{len(rows)} of {len(settings)} runs were finished" + (f" and are kept in {out}" if rows else "")
             raise KeyboardInterrupt(kept) from None
     return [rows[index] for index in range(len(settings))]
+
+
+def compile_once(settings: list[Setting], *, quiet: bool) -> None:
+    """Compile what all settings need here and now, on a fresh installation, rather than in every process at once."""
+    from gpuyard.core.kernel import is_cold
+    from gpuyard.simulation.study import warm_up
+
+    if is_cold():
+        if not quiet:
+            say("Compiling the simulator, once for this installation: about a minute…")
+        warm_up(settings)
 
 
 def _name(setting: Setting) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from gpuyard.cli.output import Format, Rows, emit, say
 from gpuyard.cli.progress import Progress
+from gpuyard.cli.simulate import compile_once
 
 FIGURES = ("mean_jct_h", "p99_jct_h", "makespan_h", "gpu_use", "cpu_use", "error")
 """What the table shows beside the axes; the files, JSON and CSV have every figure."""
@@ -50,6 +51,8 @@ def sweep(
     todo = sum(not point.done for point in points)
     if not quiet and todo < len(points):
         say(f"note: {len(points) - todo} of {len(points)} runs are there already")
+    if on is On.local and todo:
+        compile_once([point.setting for point in points], quiet=quiet)
     with Progress(todo, "runs", quiet=quiet) as progress:
         runner = on_ray(progress.update) if on is On.ray else on_processes(processes, progress.update)
         swept = run_sweep(points, runner)

@@ -60,6 +60,11 @@ def _cache_folder() -> str:
 _CACHE = _cache_folder()
 
 
+def is_cold() -> bool:
+    """Whether nothing has been compiled yet, so that the first run will take a minute longer."""
+    return not any(Path(_CACHE).rglob("*.nbi"))
+
+
 def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
     """Compile on first use, cached on disk; arithmetic stays strictly IEEE, so results repeat to the last bit."""
     settings: Any = numba.config

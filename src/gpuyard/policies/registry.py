@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from gpuyard.core.kernel import Floats, Ints
 from gpuyard.policies import order as orders
 from gpuyard.policies.allocate.greedy import Greedy
 from gpuyard.policies.allocate.opt import Opt
+from gpuyard.policies.allocate.perjob import PerJob
 from gpuyard.policies.allocate.placement import placement_mode
 from gpuyard.policies.allocate.proportional import Proportional
 from gpuyard.policies.allocate.tune import Tune
@@ -140,6 +142,11 @@ def _from_file(text: str) -> Any:
 
 
 def _instance(found: Any, placement: str | None, opt_time_limit_s: float) -> Allocate:
+    if isinstance(found, type) and issubclass(found, PerJob):
+        found = found()
+    if isinstance(found, PerJob) and placement:
+        found = copy(found)
+        found.placement = placement
     if not isinstance(found, type):
         return found  # type: ignore[no-any-return]
     settings: dict[str, Any] = {"placement": placement, "time_limit_s": opt_time_limit_s}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -49,9 +48,7 @@ def write_report(
     page, pictures = build_report(runs, details=details, progress=progress)
     folder = Path(out)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in pictures.items():
-        _replace(folder / name, content)
-    _replace(folder / "report.html", page.encode())  # last: where there is a page, its pictures are there too
+    _write_all(folder, pictures | {"report.html": page.encode()})
     return folder / "report.html"
 
 
@@ -130,11 +127,15 @@ def _slugs(labels: Sequence[str]) -> list[str]:
     return names
 
 
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
+def _write_all(folder: Path, files: dict[str, bytes]) -> None:
+    """Write files under other names first, so that a full disk leaves the folder as it was."""
+    partial = {folder / f".{name}.partial": folder / name for name in files}
     try:
-        partial.write_bytes(content)
-        os.replace(partial, path)  # noqa: PTH105  # one step: a reader sees the old page or the new one
+        for path, content in zip(partial, files.values(), strict=True):
+            path.write_bytes(content)
+        for path, final in partial.items():  # the page comes last: where it is, its pictures are too
+            path.replace(final)
     except BaseException:
-        partial.unlink(missing_ok=True)
+        for path in partial:
+            path.unlink(missing_ok=True)
         raise

@@ -49,7 +49,7 @@ def simulate(
     if options.static and not options.faithful:
         workload = workload.at_once()
     loop = _loop(cluster, workload, policy, options, zoo)
-    _load_kernels(policy, options, zoo)
+    load_kernels(policy, options, zoo)
     loop.run(progress)
     table = _jobs_table(loop)
     timeline = loop.recorder.table(workload)
@@ -73,7 +73,7 @@ def _loop(cluster: Cluster, workload: Workload, policy: Policy, options: Options
     return Loop(cluster, workload, jobs, policy, options, _expected_speed(jobs, policy))
 
 
-def _load_kernels(policy: Policy, options: Options, zoo: Zoo) -> None:
+def load_kernels(policy: Policy, options: Options, zoo: Zoo) -> None:
     """Run two jobs, so that compiling or loading kernels and solvers is not counted as the simulation's own cost."""
     if type(policy.allocate).__module__.startswith("gpuyard."):
         jobs = Workload.from_jobs([Job(0, 0.0, 1, "res18", iterations=1), Job(1, 0.0, 1, "gnmt", iterations=1)])

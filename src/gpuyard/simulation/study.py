@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,7 +15,9 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.policies.registry import Policy, resolve
+from gpuyard.profiles import load_zoo
 from gpuyard.results import Run, default_folder
+from gpuyard.simulation.engine import load_kernels
 from gpuyard.simulation.engine import simulate as run_engine
 from gpuyard.simulation.failure_file import read_failures
 from gpuyard.simulation.options import Options
@@ -78,6 +81,13 @@ def prepare(setting: Setting) -> Prepared:
             value=":".join(map(str, options.window)), hint="Leave it out to measure all jobs",
         )  # fmt: skip
     return Prepared(traces.read_cluster(setting.cluster), workload, setting.policy, options, label(setting))
+
+
+def warm_up(settings: Iterable[Setting]) -> None:
+    """Compile or load every kernel that these settings need."""
+    zoo = load_zoo()
+    for policy, faithful in dict.fromkeys((setting.policy, setting.faithful) for setting in settings):
+        load_kernels(resolve(policy, faithful=faithful), Options(faithful=faithful), zoo)
 
 
 @dataclass(frozen=True)

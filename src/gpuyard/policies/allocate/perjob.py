@@ -52,6 +52,7 @@ class PerJob(ABC):
         amounts = np.floor(np.asarray(self.amounts(ladder, share), dtype=np.float64) * QUANTUM) / QUANTUM
         useful = ladder[np.all(ladder[:, :3] <= amounts, axis=1)]
         # Below the lowest step nothing was promised: speed falls with the scarcest amount.
-        scarce = np.min(amounts / np.maximum(ladder[0, :3], 1e-9))
+        needed = ladder[0, :3] > 0
+        scarce = np.min(amounts[needed] / ladder[0, :3][needed], initial=1.0)
         speed = useful[-1, 3] if len(useful) else ladder[0, 3] * max(scarce, 1e-9)
         return np.append(amounts, speed)

@@ -44,8 +44,9 @@ def _new_round(books: Books, order: Ints) -> Round:
         width = max(width, books.gpus[job])
     width = min(width, len(gpus))
     return Round(
-        free, gpus, np.arange(len(gpus)), np.empty(most, np.int64), np.zeros((most, width), np.int64), np.zeros((most, width), np.int64),
-        np.zeros(most, np.int64), np.zeros((most, 4)), np.ones(most), np.zeros(1, np.int64),
+        free, gpus, np.arange(len(gpus)), np.empty(most, np.int64), np.zeros((most, width), np.int64),
+        np.zeros((most, width), np.int64), np.zeros(most, np.int64), np.zeros((most, 4)), np.ones(most),
+        np.zeros(1, np.int64),
     )  # fmt: skip
 
 
