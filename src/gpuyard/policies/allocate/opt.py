@@ -41,7 +41,7 @@ class Opt:
     def _solve(self, snapshot: Snapshot, admitted: Ints) -> tuple[list[list[tuple[int, int]]], Floats] | None:
         """GPUs by node, and (CPUs, memory, storage, speed) per GPU, for each admitted job."""
         jobs, books = snapshot.jobs, snapshot.books
-        if len(jobs.share) > 1 or np.any(books.milli[admitted] != WHOLE):
+        if len(admitted) == 0 or len(jobs.share) > 1 or np.any(books.milli[admitted] != WHOLE):
             return None
         gpus = books.gpus[admitted]
         options = [jobs.ladders[jobs.sort[job], : jobs.top[job, 0] + 1] for job in admitted]
