@@ -20,14 +20,19 @@ def chart(points: list[Point]) -> Figure:
         jobs, ratios = [point.jobs for point in mine], [point.ratio for point in mine]
         color, marker = SERIES[position], "os^"[position]
         axes.plot(jobs, ratios, color=color, linewidth=1.9, marker=marker, markersize=6)
-        offset, at = ((8, 5), "bottom") if position == 1 else ((8, -5), "top")
         axes.annotate(
-            policy, (jobs[-1], ratios[-1]), xytext=offset, textcoords="offset points", color=color, va=at, fontsize=9.5
+            policy,
+            (jobs[-1], ratios[-1]),
+            xytext=(9, 0),
+            textcoords="offset points",
+            color=color,
+            va="center",
+            fontsize=9.5,
         )
         if position < 2:
             axes.axhline(limit, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)))
             whose = policy if position == 0 else "the other two"
-            axes.text(9_000, limit * 1.04, f"limit of {whose}: {limit:g} x", color=INK, fontsize=8.5, va="bottom")
+            axes.text(180_000, limit * 1.04, f"limit of {whose}: {limit:g} x", color=INK, fontsize=8.5, va="bottom")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(8_000, 3_200_000)

@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.document import fill
 from benchmarks.limits import failures, table
-from benchmarks.paper import differences, over_load, rivals, sensitivity, testbed
+from benchmarks.paper import differences, optimum, over_load, packers, sensitivity, testbed
 from benchmarks.paper.cases import run_cases
 from benchmarks.paper.section import Study
 
@@ -14,8 +14,8 @@ STUDIES: list[Study] = [
     over_load.STUDY,
     sensitivity.RATIO,
     sensitivity.SPLIT,
-    rivals.PACKERS,
-    rivals.OPTIMUM,
+    packers.STUDY,
+    optimum.STUDY,
     differences.STUDY,
     *([testbed.STUDY] if testbed.AVAILABLE else []),
 ]

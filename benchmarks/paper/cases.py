@@ -39,6 +39,7 @@ class Case:
     memory_gb: int = 500
     storage_mbps: int = 500
     jobs: int = 16_000
+    seed: int = 42
     window: tuple[int, int] = (4000, 5000)
     trace: str = ""
     static: bool = False
@@ -46,6 +47,8 @@ class Case:
     placement: str | None = None
     penalty: bool = True
     steps: bool = True
+    fixed_work: bool = False
+    """Durations are those at the share of a node with 24 CPUs, 500 GB and 500 MB/s, whatever the nodes have."""
     restart_s: float = 0.0
     migration_s: float = 0.0
     checkpoint_s: float = 0.0
@@ -100,12 +103,19 @@ def workload_of(case: Case) -> Workload:
     """Read or make the jobs of a case."""
     if case.trace:
         return read_workload(SHARED / "synergy" / case.trace)
-    return _generated(case.jobs, case.load, case.split, case.multi_gpu, case.tenants)
+    workload = _generated(case.jobs, case.load, case.split, case.multi_gpu, case.tenants, case.seed)
+    if not case.fixed_work:
+        return workload
+    iteration_s = np.array([load_zoo().profile(name).iteration_s for name in workload.models])[workload.model]
+    work = np.floor(workload.duration_s / iteration_s)
+    return replace(workload, iterations=work, duration_s=np.full(len(workload), np.nan))
 
 
 @lru_cache(maxsize=4)
-def _generated(jobs: int, load: float, split: tuple[float, float, float], multi_gpu: bool, tenants: bool) -> Workload:
-    workload = generate(jobs=jobs, load=load, split=split, multi_gpu=multi_gpu, seed=42)
+def _generated(
+    jobs: int, load: float, split: tuple[float, float, float], multi_gpu: bool, tenants: bool, seed: int
+) -> Workload:
+    workload = generate(jobs=jobs, load=load, split=split, multi_gpu=multi_gpu, seed=seed)
     if not tenants:
         return workload
     return replace(workload, tenant=np.resize(np.array(_TENANT_OF_TEN, dtype=np.int32), jobs), tenants=TENANTS)

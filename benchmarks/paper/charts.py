@@ -24,14 +24,12 @@ def load_panels(loads: Sequence[float], lines: Mapping[str, Sequence[Sequence[fl
             panel.plot(loads, values, color=color, marker=marker, markersize=4.5, linewidth=1.9, linestyle=dash)[0]
             for values, color, marker, dash in ((base, BASE, "o", DASHES[1]), (better, BETTER, "s", DASHES[0]))
         ]
-        panel.set_title(order.upper(), fontsize=10, color=INK)
+        panel.text(0.04, 0.97, order.upper(), transform=panel.transAxes, va="top", fontsize=10, color=INK)
         panel.set_xticks(whole := [load for load in loads if load == int(load)], [f"{load:g}" for load in whole])
-    hours_axis(axes[0])
+    hours_axis(axes[0], max(max(both[0]) for both in lines.values()))
     axes[0].set_ylabel("mean completion time, hours (log scale)")
     figure.supxlabel("load, jobs per hour", fontsize=9.5, color=MUTED)
-    figure.legend(
-        drawn, ["proportional", "tune"], loc="outside upper left", ncols=2, frameon=False, fontsize=9, labelcolor=INK
-    )
+    legend_above(axes[0], drawn, ["proportional", "tune"])
     return figure
 
 
@@ -50,12 +48,12 @@ def panels(count: int, height: float = 3.5) -> tuple[Figure, list[Axes]]:
     return figure, axes
 
 
-def hours_axis(axes: Axes) -> None:
-    """Make the vertical axis logarithmic with plain numbers."""
+def hours_axis(axes: Axes, largest: float) -> None:
+    """Make the vertical axis logarithmic with plain numbers, and leave room for names above the lines."""
     axes.set_yscale("log")
-    axes.set_ylim(10, 1000)
     axes.set_yticks([10, 20, 50, 100, 200, 500, 1000], ["10", "20", "50", "100", "200", "500", "1,000"])
     axes.minorticks_off()
+    axes.set_ylim(10, largest * 1.8)
 
 
 def gain_lines(
@@ -80,6 +78,7 @@ def gain_lines(
 def paired_bars(names: Sequence[str], pairs: Mapping[str, Sequence[float]], label: str, unit: str = "h") -> Figure:
     """Draw groups of bars with their values, one group for each name."""
     figure, (axes,) = new_figure(height=0.9 + 0.62 * len(names))
+    figure.set_layout_engine("constrained", w_pad=0.12)  # or long names touch the edge
     count = len(pairs)
     largest = max(max(values) for values in pairs.values())
     drawn = []

@@ -39,6 +39,7 @@ def _modes(case: Case) -> tuple[Case, Case]:
 _FIFO = Case("fifo+tune")
 _MULTI = Case("fifo+tune", load=4.0, multi_gpu=True)
 _TENANTS = Case("drf+tune", load=9.5, tenants=True)
+_WORK = Case("fifo+proportional", load=3.0, fixed_work=True)
 _SRTF, _LAS = Case("srtf+tune"), Case("las+tune")
 
 DIFFERENCES = (
@@ -53,11 +54,17 @@ DIFFERENCES = (
     ),
     Difference("the same", "the same", *_modes(_TENANTS), metric="large tenant's mean JCT"),
     Difference("tetris: alignment with what is free", "tetris+greedy, 9/h", *_modes(Case("tetris+greedy"))),
-    Difference("memory binds", "fifo+tune, 8/h, 250 GB a node", *_modes(replace(_FIFO, load=8.0, memory_gb=250))),
-    Difference("storage binds", "fifo+tune, 8/h, 250 MB/s a node", *_modes(replace(_FIFO, load=8.0, storage_mbps=250))),
+    Difference(
+        "memory binds", "fifo+proportional, 3/h, same work with 250 GB a node", *_modes(replace(_WORK, memory_gb=250)),
+        most=1.0,
+    ),
+    Difference(
+        "storage binds", "fifo+proportional, 3/h, same work with 250 MB/s a node",
+        *_modes(replace(_WORK, storage_mbps=250)), most=1.0,
+    ),
     Difference(
         "spread jobs are slower", "fifo+tune, multi-GPU, 4/h, best-fit", replace(_MULTI, penalty=False), _MULTI,
-        most=1.0,
+        most=1.02,
     ),
     Difference(
         "jobs are kept together", "fifo+tune, multi-GPU, 4/h: first-fit, then best-fit",
@@ -71,8 +78,8 @@ DIFFERENCES = (
         "of this, steps between share and best", "fifo+tune, 9/h: share or best, then all steps",
         replace(_FIFO, steps=False), _FIFO,
     ),
-    Difference("a restart costs 5 min", "srtf+tune, 9/h", _SRTF, replace(_SRTF, restart_s=300.0)),
-    Difference("a restart costs 5 min", "las+tune, 9/h", _LAS, replace(_LAS, restart_s=300.0)),
+    Difference("a restart costs 1 min", "srtf+tune, 9/h", _SRTF, replace(_SRTF, restart_s=60.0)),
+    Difference("a restart costs 1 min", "las+tune, 9/h", _LAS, replace(_LAS, restart_s=60.0), most=1.0),
     Difference(
         "a move costs 5 min", "srtf+tune, multi-GPU, 4/h", replace(_MULTI, policy="srtf+tune"),
         replace(_MULTI, policy="srtf+tune", migration_s=300.0),

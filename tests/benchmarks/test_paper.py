@@ -8,11 +8,11 @@ import pytest
 from benchmarks import document
 from benchmarks.limits import failures
 from benchmarks.paper import __main__ as program
-from benchmarks.paper import differences, over_load, rivals, sensitivity
+from benchmarks.paper import differences, optimum, over_load, packers, sensitivity
 from benchmarks.paper.cases import Case, Figures, run_case
 from benchmarks.paper.section import Study
 
-STUDIES = [over_load.STUDY, sensitivity.RATIO, sensitivity.SPLIT, rivals.PACKERS, rivals.OPTIMUM, differences.STUDY]
+STUDIES = [over_load.STUDY, sensitivity.RATIO, sensitivity.SPLIT, packers.STUDY, optimum.STUDY, differences.STUDY]
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "fidelity.md"
 
 
@@ -53,14 +53,14 @@ def test_equal_results_everywhere_lose_the_shape(study: Study) -> None:
 
 def test_a_study_is_written_and_fails_when_its_shape_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def slower_with_tune(cases: object) -> dict[Case, Figures]:
-        return {case: Figures(20.0 if "tune" in case.policy else 10.0, 20.0, 30.0) for case in rivals.OPTIMUM.cases}
+        return {case: Figures(20.0 if "tune" in case.policy else 10.0, 20.0, 30.0) for case in optimum.STUDY.cases}
 
     monkeypatch.setattr(program, "run_cases", slower_with_tune)
     monkeypatch.setattr(program, "fill", lambda page, part, text: document.fill(page, part, text, tmp_path))
-    monkeypatch.setattr(rivals, "draw", lambda figure, name, title: document.draw(figure, name, title, tmp_path))
+    monkeypatch.setattr(optimum, "draw", lambda figure, name, title: document.draw(figure, name, title, tmp_path))
     (tmp_path / "fidelity.md").write_text("<!-- opt -->\n<!-- /opt -->\n")
     assert program.main(["opt"]) == 1
-    assert "![Tune is within" in (tmp_path / "fidelity.md").read_text()
+    assert "![Tune comes within" in (tmp_path / "fidelity.md").read_text()
     assert (tmp_path / "figures" / "opt.png").is_file()
 
 
