@@ -33,9 +33,9 @@ def test_tables_have_the_documented_columns_and_types(tmp_path: Path) -> None:
 
 
 def test_the_documented_columns_are_the_declared_ones() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
     for name in (*JOBS_SCHEMA, *TIMELINE_SCHEMA):
-        assert f"`{name}`" in text, f"docs/architecture.md does not explain {name}"
+        assert f"`{name}`" in text, f"docs/reference.md does not explain {name}"
 
 
 def test_text_ids_stay_text(tmp_path: Path) -> None:
