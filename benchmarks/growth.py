@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.golden_run import CALIBRATION_S
 from benchmarks.limits import Figure
-from benchmarks.measure import best_in_turn, calibration
+from benchmarks.measure import best_in_turn
 from gpuyard import Options, generate, simulate
 
 ROUNDS = 601
@@ -20,8 +19,8 @@ def run(repeats: int = 3, sizes: tuple[int, ...] = (32, 128, 512)) -> list[Figur
     figures = []
     ours = {}
     for gpus in sizes:
-        seconds, rounds, slower = _run_of(gpus, repeats)
-        ours[gpus] = seconds / slower * ROUNDS / rounds
+        seconds, rounds = _run_of(gpus, repeats)
+        ours[gpus] = seconds * ROUNDS / rounds
         name = f"growth: {gpus} GPUs, original's {ORIGINAL_S[gpus]:g} s over ours"
         figures.append(Figure(name, ORIGINAL_S[gpus] / ours[gpus], "x", least=50))
     small, large = sizes[0], sizes[-1]
@@ -31,8 +30,8 @@ def run(repeats: int = 3, sizes: tuple[int, ...] = (32, 128, 512)) -> list[Figur
     return figures
 
 
-def _run_of(gpus: int, repeats: int) -> tuple[float, float, float]:
-    """CPU seconds, rounds and how much slower this machine is; the run ends with a job that ends in the last round."""
+def _run_of(gpus: int, repeats: int) -> tuple[float, float]:
+    """CPU seconds and rounds; the run ends with a job that ends in the last round."""
     load = 9.0 * gpus / 128
     cluster = f"{gpus // 8}x8:cpus=24,memory=500GB"
     workload = generate(jobs=int(load * 60), load=load, seed=42)
@@ -40,5 +39,5 @@ def _run_of(gpus: int, repeats: int) -> tuple[float, float, float]:
     finish = simulate(cluster, workload, "fifo+tune", options).jobs["finish_s"]
     last = int((finish - (ROUNDS - 1) * ROUND_S).abs().arg_min() or 0)
     short = replace(options, window=(last, last + 1))
-    best = best_in_turn(repeats, calibration=calibration, ours=lambda: simulate(cluster, workload, "fifo+tune", short))
-    return best["ours"], float(finish[last]) / ROUND_S + 1, best["calibration"] / CALIBRATION_S
+    best = best_in_turn(repeats, ours=lambda: simulate(cluster, workload, "fifo+tune", short))
+    return best["ours"], float(finish[last]) / ROUND_S + 1

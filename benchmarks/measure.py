@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
-CALIBRATION_JOBS = 100_000
-
 
 def cpu_seconds(work: Callable[[], object]) -> float:
     """How much CPU time this process spends in a call."""
@@ -57,13 +55,6 @@ def bare_heap_floor(arrival_s: list[float], duration_s: list[float]) -> None:
         heappush(events, arrival + duration)
     while events:
         heappop(events)
-
-
-def calibration() -> None:
-    """A fixed piece of interpreted work, to compare machines by: what a Python simulator mostly does."""
-    arrivals = [37.0 * job for job in range(CALIBRATION_JOBS)]
-    durations = [float(job * 7919 % 100_003) for job in range(CALIBRATION_JOBS)]
-    heap_floor(arrivals, durations)
 
 
 def peak_memory_gb() -> float:
