@@ -32,7 +32,9 @@ def chart(points: list[Point]) -> Figure:
         if position < 2:
             axes.axhline(limit, color=MUTED, linewidth=1.0, linestyle=(0, (4, 3)))
             whose = policy if position == 0 else "the other two"
-            axes.text(180_000, limit * 1.04, f"limit of {whose}: {limit:g} x", color=INK, fontsize=8.5, va="bottom")
+            axes.text(
+                2_900_000, limit * 0.97, f"limit of {whose}: {limit:g} x", color=INK, fontsize=8.5, ha="right", va="top"
+            )
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(8_000, 3_200_000)
