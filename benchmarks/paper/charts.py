@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuyard.reports.canvas import DASHES, GRID, INK, MUTED, SERIES, legend_above, new_figure
+from gpuyard.reports.canvas import DASHES, GRID, INK, MUTED, PAPER, SERIES, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,12 +24,14 @@ def load_panels(loads: Sequence[float], lines: Mapping[str, Sequence[Sequence[fl
             panel.plot(loads, values, color=color, marker=marker, markersize=4.5, linewidth=1.9, linestyle=dash)[0]
             for values, color, marker, dash in ((base, BASE, "o", DASHES[1]), (better, BETTER, "s", DASHES[0]))
         ]
-        panel.text(0.04, 0.97, order.upper(), transform=panel.transAxes, va="top", fontsize=10, color=INK)
+        panel.set_title(order.upper(), loc="left", fontsize=10, color=INK)
         panel.set_xticks(whole := [load for load in loads if load == int(load)], [f"{load:g}" for load in whole])
     hours_axis(axes[0], max(max(both[0]) for both in lines.values()))
     axes[0].set_ylabel("mean completion time, hours (log scale)")
     figure.supxlabel("load, jobs per hour", fontsize=9.5, color=MUTED)
-    legend_above(axes[0], drawn, ["proportional", "tune"])
+    # Inside, where the first panel is empty: above it, a legend wider than the panel would push the others away.
+    look = {"fontsize": 9, "labelcolor": INK, "facecolor": PAPER, "edgecolor": PAPER, "framealpha": 1.0}
+    axes[0].legend(drawn, ["proportional", "tune"], loc="upper left", **look)
     return figure
 
 
@@ -49,7 +51,7 @@ def panels(count: int, height: float = 3.5) -> tuple[Figure, list[Axes]]:
 
 
 def hours_axis(axes: Axes, largest: float) -> None:
-    """Make the vertical axis logarithmic with plain numbers, and leave room for names above the lines."""
+    """Make the vertical axis logarithmic with plain numbers, and leave room for a legend above the lines."""
     axes.set_yscale("log")
     axes.set_yticks([10, 20, 50, 100, 200, 500, 1000], ["10", "20", "50", "100", "200", "500", "1,000"])
     axes.minorticks_off()

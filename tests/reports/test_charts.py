@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from io import BytesIO
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.lines import Line2D
 from tests.results.builder import HOUR, build, job, span, three_jobs
 
+from benchmarks.paper.charts import load_panels
 from gpuyard.reports import charts, timecharts
 from gpuyard.reports.canvas import to_png, to_svg
 from gpuyard.results import Run
@@ -119,3 +122,22 @@ def test_png_has_its_title_on_white() -> None:
     assert pixels.shape[1] == 1216
     assert pixels[0, 0, :3].tolist() == [1, 1, 1]
     assert pixels[:40, :400, 0].min() < 0.5, "the title is at the top left"
+
+
+@pytest.mark.parametrize(
+    "drawing",
+    [
+        lambda: charts.jct_cdf([three_jobs()]),
+        lambda: charts.wait_reasons([three_jobs()]),
+        lambda: timecharts.utilisation(three_jobs()),
+        lambda: load_panels([6.0, 9.0], {order: [[17.0, 80.0], [15.0, 22.0]] for order in ("fifo", "srtf")}),
+    ],
+    ids=["cdf", "waits", "utilisation", "panels"],
+)
+def test_a_title_of_many_lines_moves_and_covers_nothing(drawing: Callable[[], Figure]) -> None:
+    short = imread(BytesIO(to_png(drawing(), "A finding")))
+    long = imread(BytesIO(to_png(drawing(), "A finding " * 42)))
+    added = len(long) - len(short)
+    assert added == 5 * 0.22 * 160, "five more lines"
+    heading = 56
+    assert np.array_equal(long[added + heading :], short[heading:])
