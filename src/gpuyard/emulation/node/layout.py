@@ -1,0 +1,215 @@
+"""The segment's binary layout, stated once: Python reads it through offsets, native/nvml.c through `c_header()`.
+
+    header | gpu 0 | gpu 0's seats 0…63 | gpu 1 | gpu 1's seats 0…63 | …
+
+Little endian. Every number takes 8 bytes and text a multiple of 8, so nothing is ever padded and each store of a number
+is one store of the processor: a process that is killed cannot leave half a number behind.
+
+Who is alive is said by locks, not by numbers: the kernel drops them with the process, whichever way it ends. They are
+open-file-description locks (F_OFD_SETLK) on single bytes of the file, and F_OFD_GETLK with F_WRLCK tells who holds one:
+
+- the header's byte ATTACHED: read-locked by every process attached to the node; without one, the file is stale;
+- a seat's first byte: write-locked by the process that sits there; a seat without it is free, whatever it says;
+- the header's first byte: held while a node is made or removed; a GPU's first byte: held while its seats are advanced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from gpuyard.core.errors import InputError
+
+MAGIC = int.from_bytes(b"gpuyard\0", "little")
+VERSION = 1
+SEATS = 64
+"""Processes that can use one GPU at a time; `taken` has one bit for each."""
+HISTORY = 256
+"""Breakpoints kept for each seat."""
+ATTACHED = 8
+"""Byte of the header that attached processes hold a read lock on."""
+
+WORD = 8
+FOLDER = "/dev/shm"  # noqa: S108  shared memory is where a segment belongs; where there is none, the temporary folder
+MOST_NAME_BYTES = 100
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-")
+
+Kind = Literal["u64", "i64", "f64", "text"]
+_C_TYPE: dict[Kind, str] = {"u64": "uint64_t", "i64": "int64_t", "f64": "double", "text": "char"}
+
+
+@dataclass(frozen=True)
+class Field:
+    """One number, or one text of `size` bytes that ends with a zero byte."""
+
+    name: str
+    kind: Kind
+    about: str
+    size: int = WORD
+
+
+@dataclass(frozen=True)
+class Record:
+    """Fields one after another. `length` may exceed their sum: what follows belongs to the record's arrays."""
+
+    name: str
+    fields: tuple[Field, ...]
+    extra: int = 0
+    offsets: dict[str, int] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        offsets, end = {}, 0
+        for each in self.fields:
+            if each.size % WORD:
+                raise ValueError(f"{self.name}.{each.name}: {each.size} bytes are no multiple of {WORD}")
+            offsets[each.name] = end
+            end += each.size
+        object.__setattr__(self, "offsets", offsets)
+
+    @property
+    def length(self) -> int:
+        """Bytes from one such record to the next."""
+        return sum(each.size for each in self.fields) + self.extra
+
+    def size(self, name: str) -> int:
+        """Bytes that a field takes."""
+        return next(each.size for each in self.fields if each.name == name)
+
+
+BREAKPOINT = Record(
+    "breakpoint",
+    (
+        Field("clock", "f64", "emulated seconds at which the seat's rate changed"),
+        Field("position", "f64", "its device time then"),
+        Field("rate", "f64", "device seconds per emulated second from then on"),
+    ),
+)
+
+SEAT = Record(
+    "seat",
+    (
+        Field("pid", "u64", "process that sits here, as it sees itself"),
+        Field("sat_at", "f64", "emulated seconds at which it sat down"),
+        Field("priority", "i64", "higher runs first under the priority policy"),
+        Field("share", "f64", "part of the GPU's compute under the partition policy"),
+        Field("demand", "f64", "part of the GPU it fills when it runs, for the spatial policy"),
+        Field("memory_limit", "u64", "most bytes it may reserve"),
+        Field("reserved", "u64", "bytes it holds; its context comes on top"),
+        Field("allocated", "u64", "bytes of those in use by tensors"),
+        Field("peak", "u64", "most bytes ever in use by tensors"),
+        Field("steps", "u64", "training steps done, as far as it says"),
+        Field("tail", "f64", "device time at which its queue ends"),
+        Field("busy", "f64", "seconds of work it has queued in total; all but tail - device time of it is done"),
+        Field("ticket", "u64", "place in the line under the fifo policy; 0 has none"),
+        Field("chunk_end", "f64", "device time at which its ticket is used up"),
+        Field("breakpoints", "u64", "how many were ever written; the newest is number breakpoints - 1"),
+    ),
+    extra=HISTORY * BREAKPOINT.length,
+)
+
+GPU = Record(
+    "gpu",
+    (
+        Field("key", "text", "kind of GPU, as in gpuyard gpus", 32),
+        Field("name", "text", "what torch and NVML call it", 96),
+        Field("uuid", "text", "GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", 48),
+        Field("memory_bytes", "u64", "all of its memory"),
+        Field("context_bytes", "u64", "what each process takes besides what it reserves"),
+        Field("compute_major", "u64", "compute capability, before the dot"),
+        Field("compute_minor", "u64", "and after it"),
+        Field("multiprocessors", "u64", "streaming multiprocessors"),
+        Field("idle_watts", "f64", "power drawn when idle"),
+        Field("max_watts", "f64", "power drawn when busy; its limit"),
+        Field("core_mhz", "u64", "highest clock of its multiprocessors"),
+        Field("memory_mhz", "u64", "highest clock of its memory"),
+        Field("generation", "u64", "grows whenever who sits here, or how fast anybody runs, changes"),
+        Field("taken", "u64", "one bit for each seat that is taken"),
+        Field("updated", "f64", "emulated seconds up to which its seats are advanced"),
+        Field("reaped", "f64", "emulated seconds at which dead seats were last looked for"),
+        Field("next_ticket", "u64", "last ticket given out under the fifo policy"),
+        Field("retired_busy", "f64", "seconds of work done at seats that are free again"),
+    ),
+)
+
+HEADER = Record(
+    "header",
+    (
+        Field("magic", "u64", "gpuyard and a zero byte; written last, so a half-made file has none"),
+        Field("version", "u64", "of this layout; this word's first byte is the lock ATTACHED"),
+        Field("length", "u64", "bytes of the whole file"),
+        Field("gpu_count", "u64", "GPUs that follow"),
+        Field("origin", "f64", "CLOCK_MONOTONIC at which the emulated clock started, from this same value"),
+        Field("speed", "f64", "emulated seconds per second"),
+        Field("created", "f64", "Unix time at which the node was made"),
+        Field("policy", "u64", "sharing policy: 0 time-slice, 1 fifo, 2 priority, 3 spatial, 4 partition, 5 exclusive"),
+        Field("quantum", "f64", "seconds of a time slice"),
+        Field("switch_cost", "f64", "seconds lost between two slices"),
+        Field("capacity", "f64", "sum of demands that run at full speed under the spatial policy"),
+        Field("interference", "f64", "factor on a seat's rate for each other that is active, spatial policy"),
+        Field("name", "text", "the node's name", 104),
+    ),
+)
+
+GPU_STRIDE = GPU.length + SEATS * SEAT.length
+
+
+def gpu_offset(gpu: int) -> int:
+    """Where a GPU's record begins."""
+    return HEADER.length + gpu * GPU_STRIDE
+
+
+def seat_offset(gpu: int, seat: int) -> int:
+    """Where a seat's record begins; its breakpoints follow its fields."""
+    return gpu_offset(gpu) + GPU.length + seat * SEAT.length
+
+
+def segment_length(gpus: int) -> int:
+    """Bytes of a node with so many GPUs."""
+    return gpu_offset(gpus)
+
+
+def file_name(uid: int, node: str) -> str:
+    """Name a node's file: bytes of its name other than ASCII letters, digits and `._+-` become `_`."""
+    raw = node.encode()
+    if not 0 < len(raw) <= MOST_NAME_BYTES:
+        raise InputError(f"a node's name has 1 to {MOST_NAME_BYTES} bytes", field="node", value=node)
+    return f"gpuyard-{uid}-" + "".join(chr(byte) if byte in _PLAIN else "_" for byte in raw)
+
+
+def c_header() -> str:
+    """Write the layout as a C header."""
+    constants = {
+        "MAGIC": f"UINT64_C({MAGIC:#x})",
+        "VERSION": VERSION,
+        "SEATS": SEATS,
+        "HISTORY": HISTORY,
+        "ATTACHED": ATTACHED,
+        "FOLDER": f'"{FOLDER}"',
+        "MOST_NAME_BYTES": MOST_NAME_BYTES,
+        "HEADER_LENGTH": HEADER.length,
+        "GPU_LENGTH": GPU.length,
+        "GPU_STRIDE": GPU_STRIDE,
+        "SEAT_LENGTH": SEAT.length,
+    }
+    lines = ["/* Generated from gpuyard/emulation/node/layout.py, which explains it. */", "#pragma once", ""]
+    lines += ["#include <stddef.h>", "#include <stdint.h>", ""]
+    lines += [f"#define GPUYARD_{name} {value}" for name, value in constants.items()]
+    arrays = {"seat": f"    struct gpuyard_breakpoint history[{HISTORY}];  /* a ring: number n is at n % {HISTORY} */"}
+    for record in (BREAKPOINT, SEAT, GPU, HEADER):
+        lines += ["", *_c_struct(record, arrays.get(record.name))]
+    return "\n".join(lines) + "\n"
+
+
+def _c_struct(record: Record, array: str | None) -> list[str]:
+    name = f"struct gpuyard_{record.name}"
+    lines = [f"{name} {{"]
+    for each in record.fields:
+        length = f"[{each.size}]" if each.kind == "text" else ""
+        lines.append(f"    {_C_TYPE[each.kind]} {each.name}{length};  /* {each.about} */")
+    lines += [*([array] if array else []), "};"]
+    lines += [
+        f'_Static_assert(offsetof({name}, {each.name}) == {record.offsets[each.name]}, "{record.name}.{each.name}");'
+        for each in record.fields
+    ]
+    lines.append(f'_Static_assert(sizeof({name}) == {record.length}, "{record.name}");')
+    return lines
