@@ -1,6 +1,7 @@
 """What a model makes of its allocation: throughput profiles, the ladders policies climb, and the bundled zoo."""
 
 from gpuyard.profiles.collection import GENERIC, Zoo, load_zoo
+from gpuyard.profiles.gpus import GpuKind, find_gpu, gpu_kinds, parse_gpus
 from gpuyard.profiles.ladder import demand_ladder, ladder
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile, rebased
 from gpuyard.profiles.published import PublishedDemand, PublishedScalars, published_demand
@@ -8,13 +9,17 @@ from gpuyard.profiles.published import PublishedDemand, PublishedScalars, publis
 __all__ = [
     "GENERIC",
     "REFERENCE_SHARE",
+    "GpuKind",
     "ModelProfile",
     "PublishedDemand",
     "PublishedScalars",
     "Zoo",
     "demand_ladder",
+    "find_gpu",
+    "gpu_kinds",
     "ladder",
     "load_zoo",
+    "parse_gpus",
     "published_demand",
     "rebased",
 ]

@@ -13,6 +13,7 @@ from gpuyard.core.errors import InputError, nearest
 from gpuyard.profiles.files import parse
 from gpuyard.profiles.model import ModelProfile
 from gpuyard.profiles.published import PublishedScalars
+from gpuyard.profiles.reading import read_text
 
 GENERIC = "generic"
 """The model of jobs that nobody measured."""
@@ -72,7 +73,7 @@ def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
     tables: dict[str, Mapping[int, PublishedScalars]] = {}
     bundled = files("gpuyard.profiles").joinpath("zoo", BUNDLED).read_text(encoding="utf-8")
     contents = [(BUNDLED, parse(bundled, BUNDLED, bundled=True))]
-    contents += [(str(path), parse(_read(path), str(path))) for path in extra]
+    contents += [(str(path), parse(read_text(path, "profile file"), str(path))) for path in extra]
     for file, content in contents:
         for name, profile in content.profiles.items():
             if name in profiles:
@@ -83,13 +84,6 @@ def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
         defaults += content.defaults
         tables |= content.tables
     return Zoo(profiles, tuple(defaults), tables)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read as a profile file: {error}", file=path) from error
 
 
 def _generic() -> ModelProfile:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile
 from gpuyard.profiles.published import PublishedScalars
+from gpuyard.profiles.reading import load_yaml
 
 
 class Content(NamedTuple):
@@ -26,7 +26,7 @@ def parse(text: str, file: str, *, bundled: bool = False) -> Content:
 
     The bundled file is not held against the schema at every start: a test does that.
     """
-    content = _load(text, file)
+    content = load_yaml(text, file)
     if not bundled:
         from gpuyard.profiles.schema import checked
 
@@ -88,29 +88,3 @@ def _check_reference(profile: ModelProfile, file: str) -> None:
             value=round(speed, 6),
             hint="Divide the whole matrix by it, and give iteration_s at that share",
         )
-
-
-_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times as fast
-
-
-class _Loader(_SafeLoader):  # type: ignore[misc]
-    """Safe YAML in which a key that stands twice is an error, not an overwrite."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Build a mapping after a look at its keys."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise InputError("stands twice", row=key.start_mark.line + 1, value=key.value)
-            seen.add(key.value)
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        return mapping
-
-
-def _load(text: str, file: str) -> Any:
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506  a subclass of the safe loader
-    except InputError as error:
-        raise InputError(error.rule, file=file, row=error.row, value=error.value) from None
-    except yaml.YAMLError as error:
-        raise InputError(f"is not YAML: {error}", file=file) from error
