@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from os import sched_yield
 from time import monotonic, sleep
 from typing import Protocol
 
@@ -46,7 +47,7 @@ class RealClock:
             sleep(left - SPIN_S)
             left = deadline - monotonic()
         while monotonic() < deadline:
-            sleep(0)  # lets other threads of this process run
+            sched_yield()
 
 
 class VirtualClock:
