@@ -80,7 +80,6 @@ def gain_lines(
 def paired_bars(names: Sequence[str], pairs: Mapping[str, Sequence[float]], label: str, unit: str = "h") -> Figure:
     """Draw groups of bars with their values, one group for each name."""
     figure, (axes,) = new_figure(height=0.9 + 0.62 * len(names))
-    figure.set_layout_engine("constrained", w_pad=0.12)  # or long names touch the edge
     count = len(pairs)
     largest = max(max(values) for values in pairs.values())
     drawn = []

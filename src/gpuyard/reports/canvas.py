@@ -28,6 +28,9 @@ TITLE_LETTERS = 78
 LEGEND_LETTERS = 96
 """Roughly how many letters fit beside each other on a chart."""
 
+MARGIN = 0.1
+"""Inches left free on either side, or long names touch the edge."""
+
 _VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", PAPER: "--paper"} | {
     color: f"--s{number}" for number, color in enumerate(SERIES, start=1)
 }
@@ -40,7 +43,8 @@ def new_figure(width: float = 7.6, height: float = 3.4, rows: int = 1, **options
     from matplotlib.figure import Figure
 
     with _settings():
-        figure = Figure(figsize=(width, height), layout="constrained", facecolor=PAPER)
+        figure = Figure(figsize=(width, height), facecolor=PAPER)
+        figure.set_layout_engine("constrained", w_pad=MARGIN)
         grid = figure.subplots(rows, 1, squeeze=False, sharex=rows > 1, **options)
         axes = [row[0] for row in grid]
         for panel in axes:
@@ -91,7 +95,7 @@ def to_png(figure: Figure, title: str) -> bytes:
     with _settings():
         _settle(figure)
         # The title goes above the figure's edge, so that the layout need not be worked out again for it.
-        heading = figure.text(0.1 / width, 1 + (space - 0.09) / height, "\n".join(lines), va="top")
+        heading = figure.text(MARGIN / width, 1 + (space - 0.09) / height, "\n".join(lines), va="top")
         heading.set(fontsize=12, fontweight="bold", color=INK)
         buffer = io.BytesIO()
         page = Bbox.from_bounds(0, 0, width, height + space)
