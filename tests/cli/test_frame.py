@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard import __version__
-from gpuyard.cli import COMMANDS, load_command
+from gpuyard.cli import COMMANDS, load_command, main
 
 HEAVY = ("numpy", "polars", "numba", "matplotlib", "scipy", "yaml", "ray", "rich")
 
@@ -72,6 +72,38 @@ def test_an_unknown_command_names_the_nearest() -> None:
     done = gpuyard("simulat")
     assert done.returncode == 2
     assert "Did you mean 'simulate'?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["simulate", "--polcy", "fifo+tune"], "--polcy. Did you mean '--policy'? See 'gpuyard simulate --help'"),
+        (["simulate", "--zzz"], "No such option: --zzz. See 'gpuyard simulate --help'"),
+        (["simulate", "--jobs", "many"], "Invalid value for '--jobs': "),
+        (["simulate", "--jobs"], "Option '--jobs' requires an argument."),
+        (["simulate", "extra"], "unexpected extra argument"),
+        (["compare"], "Missing argument 'RUN'. See 'gpuyard compare --help'"),
+        (["trace", "inf"], "No such command 'inf'. Did you mean 'info'? See 'gpuyard trace --help'"),
+        (["--nothing"], "No such option: --nothing. See 'gpuyard --help'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_use_is_one_line_that_says_what_would_be_right(
+    args: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(args)
+    told = capsys.readouterr()
+    assert end.value.code == 2
+    assert told.out == ""
+    assert told.err.startswith("error: ")
+    assert told.err.count("\n") == 1
+    assert says in told.err
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    assert gpuyard().stderr.startswith("Usage: gpuyard [OPTIONS] COMMAND")
+    assert "convert" in gpuyard("trace").stderr
 
 
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

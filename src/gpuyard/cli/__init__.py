@@ -29,6 +29,9 @@ COMMANDS = {
 
 INTERRUPTED = 130
 
+UsageError: Any = typer.BadParameter.__mro__[1]
+"""Every wrong use of the command line; typer gives a public name to this one child of it only."""
+
 
 class _LazyGroup(TyperGroup):
     """Knows its commands by name and help alone; imports the one that is called."""
@@ -45,9 +48,9 @@ class _LazyGroup(TyperGroup):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: Any) -> None:
         try:
-            return super().invoke(ctx)
+            super().invoke(ctx)  # what a command returns is no exit code
         except KeyboardInterrupt as stop:
             say(f"interrupted: {stop if stop.args else 'nothing was left half-written'}")
             raise typer.Exit(INTERRUPTED) from None
@@ -85,9 +88,12 @@ def main(args: list[str] | None = None) -> None:
     """Run the command line and exit; what the user can mend is one line on stderr, without a traceback."""
     try:
         try:
-            app(args, prog_name="gpuyard")
+            sys.exit(app(args, prog_name="gpuyard", standalone_mode=False))
         finally:
             sys.stdout.flush()  # here a full disk or a closed pipe can still be told apart
+    except UsageError as error:
+        _show_usage_error(error)
+        sys.exit(2)
     except BrokenPipeError:
         # Whoever read the output has gone: not worth a word, not even when Python closes stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -95,8 +101,23 @@ def main(args: list[str] | None = None) -> None:
     except (GpuyardError, OSError, MemoryError) as error:
         if os.environ.get("GPUYARD_DEBUG") == "1":
             raise
-        say("error: " + " ".join(_explain(error).split()))
+        _say_error(_explain(error))
         sys.exit(2 if isinstance(error, InputError) else 1)
+
+
+def _say_error(text: str) -> None:
+    say("error: " + " ".join(text.split()))
+
+
+def _show_usage_error(error: Any) -> None:
+    """Say in one line what is wrong, the nearest option if it was mistyped, and where the right ones are listed."""
+    if error.message.startswith("Usage:"):  # called without a word, which asks for help
+        error.show()
+        return
+    close = getattr(error, "possibilities", None)
+    text = f"{error.message}. {nearest(error.option_name, close)}" if close else error.format_message()
+    stop = "" if text.endswith((".", "?")) else "."
+    _say_error(text + stop + (f" See '{error.ctx.command_path} --help'" if error.ctx else ""))
 
 
 def _explain(error: BaseException) -> str:
