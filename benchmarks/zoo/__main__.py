@@ -1,0 +1,14 @@
+"""`python -m benchmarks.zoo`: writes src/gpuyard/profiles/zoo again from the published tables."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from benchmarks.paper.cases import SHARED
+from benchmarks.zoo.operations import write_operations
+
+ZOO = Path(str(files("gpuyard.profiles").joinpath("zoo")))
+
+if __name__ == "__main__":
+    write_operations(SHARED / "gpemu", ZOO / "operations.yaml")
