@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime-installed
 TOOLS := $(VENV)/.tools-installed
 COMPILED := $(VENV)/.kernels-compiled
+NATIVE := $(VENV)/.native-built
 SOURCES := $(shell find src -name '*.py')
 INPUTS := pyproject.toml constraints.txt
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
@@ -40,7 +41,7 @@ types: $(TOOLS)  ## part of test: mypy, strict
 layers: $(TOOLS)  ## imports point downwards only (the tests include it)
 	@$(BIN)/pytest tests/test_layers.py
 
-unit: $(TOOLS) $(COMPILED)  ## part of test: pytest on all cores
+unit: $(TOOLS) $(COMPILED) $(NATIVE)  ## part of test: pytest on all cores
 	@$(BIN)/pytest -n auto --dist worksteal
 
 bench: $(COMPILED)  ## speed and scale, as ratios against baselines in the same run
@@ -69,6 +70,11 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 $(TOOLS): $(INPUTS) | $(BIN)/python
 	@$(PIP_INSTALL) -e '.[ray,test]'
 	@touch $@ $(RUNTIME)
+
+# Installing builds the native library; this renews it when its source, or what it shares with Python, has changed.
+$(NATIVE): $(shell find native -type f -name '*.[chpt]*') src/gpuyard/emulation/node/layout.py src/gpuyard/emulation/thermals.py | $(RUNTIME)
+	@$(BIN)/python native/build.py
+	@touch $@
 
 # Kernels are compiled on first use and cached, one cache for each state of the source. Doing it here, once and in one
 # process, keeps it out of the demo, of tests that run side by side, and of every measurement.

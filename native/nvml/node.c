@@ -1,0 +1,145 @@
+/* Reads the node's file. It is read, never mapped: should it shrink, a read fails where a mapping would kill us. */
+#define _GNU_SOURCE
+#include "node.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "find.h"
+
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+static unsigned int users;
+static int file = -1;
+
+struct nvmlDevice {
+    char unused;
+};
+static struct nvmlDevice handles[MOST_GPUS];
+
+nvmlReturn_t node_open(void) {
+    pthread_mutex_lock(&gate);
+    if (users == 0) file = find_node();
+    nvmlReturn_t result = file < 0 ? NVML_ERROR_DRIVER_NOT_LOADED : NVML_SUCCESS;
+    if (result == NVML_SUCCESS) users++;
+    pthread_mutex_unlock(&gate);
+    struct gpuyard_header header;
+    if (result == NVML_SUCCESS && (result = node_header(&header)) != NVML_SUCCESS) node_close();
+    return result;
+}
+
+nvmlReturn_t node_close(void) {
+    pthread_mutex_lock(&gate);
+    nvmlReturn_t result = users == 0 ? NVML_ERROR_UNINITIALIZED : NVML_SUCCESS;
+    if (result == NVML_SUCCESS && --users == 0) {
+        close(file);
+        file = -1;
+    }
+    pthread_mutex_unlock(&gate);
+    return result;
+}
+
+/* A node that has ended leaves a file without a name; should it have come back, go on with the new one. */
+static void follow(void) {
+    struct stat here;
+    pthread_mutex_lock(&gate);
+    if (file >= 0 && fstat(file, &here) == 0 && here.st_nlink == 0) {
+        int found = find_node();
+        if (found >= 0) {
+            dup3(found, file, O_CLOEXEC); /* threads that read meanwhile keep a valid number */
+            close(found);
+        }
+    }
+    pthread_mutex_unlock(&gate);
+}
+
+static nvmlReturn_t fetch(void *record, size_t length, size_t offset) {
+    if (file < 0) return NVML_ERROR_UNINITIALIZED;
+    return pread(file, record, length, (off_t)offset) == (ssize_t)length ? NVML_SUCCESS : NVML_ERROR_GPU_IS_LOST;
+}
+
+nvmlReturn_t node_header(struct gpuyard_header *header) {
+    follow();
+    nvmlReturn_t result = fetch(header, sizeof *header, 0);
+    if (result != NVML_SUCCESS) return result;
+    if (header->magic != GPUYARD_MAGIC) return NVML_ERROR_DRIVER_NOT_LOADED; /* it is only just being made */
+    if (header->version != GPUYARD_VERSION) return NVML_ERROR_LIB_RM_VERSION_MISMATCH;
+    if (header->gpu_count > MOST_GPUS) header->gpu_count = MOST_GPUS;
+    return NVML_SUCCESS;
+}
+
+double node_now(const struct gpuyard_header *header) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    double monotonic = (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+    return header->origin + (monotonic - header->origin) * header->speed;
+}
+
+static size_t gpu_offset(unsigned int index) { return GPUYARD_HEADER_LENGTH + (size_t)index * GPUYARD_GPU_STRIDE; }
+
+nvmlReturn_t node_gpu(unsigned int index, struct gpuyard_gpu *gpu) {
+    struct gpuyard_header header;
+    nvmlReturn_t result = node_header(&header);
+    if (result == NVML_SUCCESS && index >= header.gpu_count) result = NVML_ERROR_INVALID_ARGUMENT;
+    if (result == NVML_SUCCESS) result = fetch(gpu, sizeof *gpu, gpu_offset(index));
+    if (result != NVML_SUCCESS) return result;
+    gpu->name[sizeof gpu->name - 1] = gpu->uuid[sizeof gpu->uuid - 1] = gpu->key[sizeof gpu->key - 1] = '\0';
+    return NVML_SUCCESS;
+}
+
+/* Work queued less work that its device time has not reached yet; the newest breakpoint says how fast that runs. */
+static double work_done(const struct gpuyard_seat *seat, const struct gpuyard_breakpoint *newest, double now) {
+    double device_time = newest->position + newest->rate * (now - newest->clock);
+    double ahead = seat->tail - device_time;
+    double done = ahead > 0 ? seat->busy - ahead : seat->busy;
+    return isfinite(done) && done > 0 ? done : 0;
+}
+
+/* Reads one seat; whoever holds its lock is alive, and a seat without one is free whatever it says. */
+static bool read_sitter(size_t offset, double now, struct sitter *sitter) {
+    struct gpuyard_seat seat;
+    struct gpuyard_breakpoint newest = {.clock = now, .position = now, .rate = 1};
+    const size_t fields = offsetof(struct gpuyard_seat, history);
+    if (!is_locked(file, (off_t)offset) || fetch(&seat, fields, offset) != NVML_SUCCESS || seat.pid == 0) return false;
+    if (seat.breakpoints > 0) {
+        size_t number = (seat.breakpoints - 1) % GPUYARD_HISTORY;
+        if (fetch(&newest, sizeof newest, offset + fields + number * sizeof newest) != NVML_SUCCESS) return false;
+    }
+    *sitter = (struct sitter){(unsigned int)seat.pid, seat.sat_at, seat.reserved, work_done(&seat, &newest, now)};
+    return true;
+}
+
+nvmlReturn_t node_company(unsigned int index, struct company *company) {
+    struct gpuyard_header header;
+    struct gpuyard_gpu gpu;
+    nvmlReturn_t result = node_header(&header);
+    if (result == NVML_SUCCESS) result = node_gpu(index, &gpu);
+    if (result != NVML_SUCCESS) return result;
+    *company = (struct company){.born = header.created, .now = node_now(&header), .done = gpu.retired_busy};
+    for (unsigned int seat = 0; seat < GPUYARD_SEATS; seat++) {
+        struct sitter *sitter = &company->sitters[company->count];
+        size_t offset = gpu_offset(index) + GPUYARD_GPU_LENGTH + (size_t)seat * GPUYARD_SEAT_LENGTH;
+        if ((gpu.taken >> seat & 1) == 0 || !read_sitter(offset, company->now, sitter)) continue;
+        sitter->memory += gpu.context_bytes;
+        company->memory += sitter->memory;
+        company->done += sitter->done;
+        company->count++;
+    }
+    if (company->memory > gpu.memory_bytes) company->memory = gpu.memory_bytes;
+    return NVML_SUCCESS;
+}
+
+nvmlDevice_t node_handle(unsigned int index) { return &handles[index]; }
+
+nvmlReturn_t node_index(nvmlDevice_t device, unsigned int *index) {
+    struct gpuyard_header header;
+    nvmlReturn_t result = node_header(&header);
+    if (result != NVML_SUCCESS) return result;
+    for (*index = 0; *index < header.gpu_count; (*index)++)
+        if (device == &handles[*index]) return NVML_SUCCESS;
+    return NVML_ERROR_INVALID_ARGUMENT;
+}

@@ -1,0 +1,115 @@
+/* Who uses a GPU, with how much memory, and for how much of its time. */
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "device.h"
+#include "meter.h"
+
+#define NO_INSTANCE 0xFFFFFFFFu /* the GPU is not divided */
+
+/* How a caller learns how long its list must be, or that the one it gave is long enough. */
+static nvmlReturn_t room_for(unsigned int needed, unsigned int *count, const void *list) {
+    unsigned int room = list == NULL ? 0 : *count;
+    *count = needed;
+    return room < needed ? NVML_ERROR_INSUFFICIENT_SIZE : NVML_SUCCESS;
+}
+
+static nvmlReturn_t look_around(nvmlDevice_t device, const unsigned int *count, struct company *company) {
+    unsigned int index;
+    nvmlReturn_t result = count == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_index(device, &index);
+    return result == NVML_SUCCESS ? node_company(index, company) : result;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count,
+                                                         nvmlProcessInfo_v1_t *list) {
+    struct company company;
+    nvmlReturn_t result = look_around(device, count, &company);
+    if (result == NVML_SUCCESS) result = room_for(company.count, count, list);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < company.count; i++)
+        list[i] = (nvmlProcessInfo_v1_t){company.sitters[i].pid, company.sitters[i].memory};
+    return result;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned int *count,
+                                                            nvmlProcessInfo_v2_t *list) {
+    struct company company;
+    nvmlReturn_t result = look_around(device, count, &company);
+    if (result == NVML_SUCCESS) result = room_for(company.count, count, list);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < company.count; i++)
+        list[i] = (nvmlProcessInfo_v2_t){company.sitters[i].pid, company.sitters[i].memory, NO_INSTANCE, NO_INSTANCE};
+    return result;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned int *count,
+                                                            nvmlProcessInfo_v2_t *list) {
+    return nvmlDeviceGetComputeRunningProcesses_v2(device, count, list);
+}
+
+/* Emulated programs neither draw nor go through MPS. */
+static nvmlReturn_t nobody(nvmlDevice_t device, unsigned int *count) {
+    unsigned int index;
+    nvmlReturn_t result = count == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_index(device, &index);
+    if (result == NVML_SUCCESS) *count = 0;
+    return result;
+}
+
+#define NOBODY(name)                                                                      \
+    EXPORT nvmlReturn_t name(nvmlDevice_t device, unsigned int *count, const void *list) { \
+        (void)list;                                                                       \
+        return nobody(device, count);                                                     \
+    }
+NOBODY(nvmlDeviceGetGraphicsRunningProcesses)
+NOBODY(nvmlDeviceGetGraphicsRunningProcesses_v2)
+NOBODY(nvmlDeviceGetGraphicsRunningProcesses_v3)
+NOBODY(nvmlDeviceGetMPSComputeRunningProcesses)
+NOBODY(nvmlDeviceGetMPSComputeRunningProcesses_v2)
+NOBODY(nvmlDeviceGetMPSComputeRunningProcesses_v3)
+
+EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_v1_t *list) {
+    struct company company;
+    nvmlReturn_t result = CHECK_VERSION(list, nvmlProcessDetailList_v1_t, 1);
+    if (result != NVML_SUCCESS) return result;
+    bool wanted = list->mode == NVML_PROCESS_MODE_COMPUTE || list->mode == NVML_PROCESS_MODE_ALL;
+    if (!wanted) return nobody(device, &list->count);
+    result = look_around(device, &list->count, &company);
+    if (result == NVML_SUCCESS) result = room_for(company.count, &list->count, list->processes);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < company.count; i++) {
+        const struct sitter *sitter = &company.sitters[i];
+        list->processes[i] = (nvmlProcessDetail_v1_t){sitter->pid, sitter->memory, NO_INSTANCE, NO_INSTANCE, 0};
+    }
+    return result;
+}
+
+/* Reads the meter; as with the real library, nothing newer than `since` is told apart from an empty list. */
+static nvmlReturn_t measure(nvmlDevice_t device, unsigned long long since, struct reading *reading) {
+    unsigned int index;
+    nvmlReturn_t result = node_index(device, &index);
+    if (result == NVML_SUCCESS) result = meter_read(index, reading);
+    if (result == NVML_SUCCESS && (reading->count == 0 || reading->time_us <= since)) result = NVML_ERROR_NOT_FOUND;
+    return result;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *list,
+                                                    unsigned int *count, unsigned long long since) {
+    struct reading reading;
+    nvmlReturn_t result = count == NULL ? NVML_ERROR_INVALID_ARGUMENT : measure(device, since, &reading);
+    if (result == NVML_SUCCESS) result = room_for(reading.count, count, list);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < reading.count; i++) {
+        unsigned int pid = reading.shares[i].pid, share = percent(reading.shares[i].busy);
+        list[i] = (nvmlProcessUtilizationSample_t){pid, reading.time_us, share, share, 0, 0};
+    }
+    return result;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
+                                                          nvmlProcessesUtilizationInfo_v1_t *list) {
+    struct reading reading;
+    nvmlReturn_t result = CHECK_VERSION(list, nvmlProcessesUtilizationInfo_v1_t, 1);
+    if (result == NVML_SUCCESS) result = measure(device, list->last_seen_us, &reading);
+    if (result == NVML_SUCCESS) result = room_for(reading.count, &list->count, list->samples);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < reading.count; i++) {
+        unsigned int pid = reading.shares[i].pid, share = percent(reading.shares[i].busy);
+        list->samples[i] = (nvmlProcessUtilizationInfo_v1_t){reading.time_us, pid, share, share, 0, 0, 0, 0};
+    }
+    return result;
+}
