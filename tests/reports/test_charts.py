@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
@@ -141,3 +142,11 @@ def test_a_title_of_many_lines_moves_and_covers_nothing(drawing: Callable[[], Fi
     assert added == 5 * 0.22 * 160, "five more lines"
     heading = 56
     assert np.array_equal(long[added + heading :], short[heading:])
+
+
+@pytest.mark.parametrize("cluster", ["1x8", "4x8", "16x8", "300x8"])
+def test_numbers_of_gpus_and_nodes_keep_apart(cluster: str) -> None:
+    figure = timecharts.who_ran_where(build([job(1)], [span(1, 0, 1, [0])], cluster=cluster))
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
+    assert all(upper.y0 > lower.y1 + 1 for upper, lower in pairwise(boxes))

@@ -159,7 +159,7 @@ def _picture(axes: Axes, image: NDArray[np.float64], rows: int, end_h: float) ->
     axes.grid(visible=False)
     axes.set_xlabel("time since the start, hours")
     axes.tick_params(axis="y", labelcolor=INK)
-    step = next(size for size in (1, 2, 4, 8, 16, 32, 64, 128, 256, rows) if rows <= 16 * size)
+    step = next(size for size in (1, 2, 4, 8, 16, 32, 64, 128, 256, rows) if rows <= 8 * size)
     axes.set_yticks(np.arange(0, rows, step) + 0.5, [str(number) for number in range(0, rows, step)])
 
 
