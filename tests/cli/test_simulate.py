@@ -100,6 +100,16 @@ def test_options_reach_the_simulator(tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / row["run"] / "timeline.parquet").height == 0
 
 
+BAD_FILES = {
+    "wide": "0,res18,0,4000,1\n1,res18,0,4000,64\n",
+    "cut-off.json": '[{"jobid": "application_1", "attempts": [], "vc": "ee9',
+    "negative": "0,res18,0,-4000,1\n",
+    "unknown": "0,res19,0,4000,1\n",
+    "twice": "0,res18,0,4000,1\n0,res18,0,4000,1\n",
+    "broken.ini": "[CLUSTER\nracks = 1\n",
+}
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [
@@ -118,10 +128,16 @@ def test_options_reach_the_simulator(tmp_path: Path) -> None:
         (["--failures", "none.csv"], "none.csv: cannot be read"),
         (["--placement", "worst-fit"], "worst-fit"),
         (["--workload", "wide"], "16"),
+        (["--workload", "cut-off.json"], "cut-off.json, row 1: is not valid JSON at column 51"),
+        (["--workload", "negative"], "negative, row 1, field iterations: -4000.0 must not be negative"),
+        (["--workload", "unknown"], "unknown, row 1, field model: 'res19' is not a known model. Did you mean 'res18'"),
+        (["--workload", "twice"], "twice, row 2, field job_id: 0 stands twice"),
+        (["--cluster", "broken.ini"], "broken.ini, row 1: is not 'key = value'"),
     ],
 )
 def test_bad_input_is_one_error_and_leaves_nothing(tmp_path: Path, args: list[str], says: str) -> None:
-    (tmp_path / "wide").write_text("0,res18,0,4000,1\n1,res18,0,4000,64\n")
+    for name, text in BAD_FILES.items():
+        (tmp_path / name).write_text(text)
     before = set(tmp_path.iterdir())
     done = run(*SMALL, *args, cwd=tmp_path)
     assert done.returncode == 2
