@@ -71,6 +71,10 @@ class Record:
         """Bytes from one such record to the next."""
         return sum(each.size for each in self.fields) + self.extra
 
+    def word(self, name: str) -> int:
+        """Return a number's place in words of 8 bytes from the record's start."""
+        return self.offsets[name] // WORD
+
     def size(self, name: str) -> int:
         """Bytes that a field takes."""
         return next(each.size for each in self.fields if each.name == name)
