@@ -74,14 +74,14 @@ def _run(command: list[str]) -> None:
         raise BuildError(next((line for line in lines if "error" in line), lines[-1]))
 
 
-def build_or_warn() -> Path | None:
+def build_or_warn(target: Path = LIBRARY) -> Path | None:
     """Compile; where that is impossible, say in one line what will be missing and go on."""
     try:
-        return build()
+        return build(target)
     except (BuildError, OSError) as error:
-        LIBRARY.unlink(missing_ok=True)  # an old one may read a layout that is no more
+        target.unlink(missing_ok=True)  # an old one may read a layout that is no more
         lost = "nvidia-ml-py, gpustat and nvitop will not see emulated GPUs (all else works)"
-        print(f"warning: {lost}: {LIBRARY.name} was not built: {error}", file=sys.stderr)
+        print(f"warning: {lost}: {target.name} was not built: {error}", file=sys.stderr)
         return None
 
 

@@ -99,12 +99,11 @@ static double work_done(const struct gpuyard_seat *seat, const struct gpuyard_br
     return isfinite(done) && done > 0 ? done : 0;
 }
 
-/* Reads one seat; whoever holds its lock is alive, and a seat without one is free whatever it says. */
-static bool read_sitter(size_t offset, double now, struct sitter *sitter) {
+static bool read_seat(size_t offset, double now, struct sitter *sitter) {
     struct gpuyard_seat seat;
     struct gpuyard_breakpoint newest = {.clock = now, .position = now, .rate = 1};
     const size_t fields = offsetof(struct gpuyard_seat, history);
-    if (!is_locked(file, (off_t)offset) || fetch(&seat, fields, offset) != NVML_SUCCESS || seat.pid == 0) return false;
+    if (fetch(&seat, fields, offset) != NVML_SUCCESS) return false;
     if (seat.breakpoints > 0) {
         size_t number = (seat.breakpoints - 1) % GPUYARD_HISTORY;
         if (fetch(&newest, sizeof newest, offset + fields + number * sizeof newest) != NVML_SUCCESS) return false;
@@ -123,10 +122,11 @@ nvmlReturn_t node_company(unsigned int index, struct company *company) {
     for (unsigned int seat = 0; seat < GPUYARD_SEATS; seat++) {
         struct sitter *sitter = &company->sitters[company->count];
         size_t offset = gpu_offset(index) + GPUYARD_GPU_LENGTH + (size_t)seat * GPUYARD_SEAT_LENGTH;
-        if ((gpu.taken >> seat & 1) == 0 || !read_sitter(offset, company->now, sitter)) continue;
+        if ((gpu.taken >> seat & 1) == 0 || !read_seat(offset, company->now, sitter)) continue;
+        company->done += sitter->done; /* the work of the dead was done all the same */
+        if (!is_locked(file, (off_t)offset)) continue;
         sitter->memory += gpu.context_bytes;
         company->memory += sitter->memory;
-        company->done += sitter->done;
         company->count++;
     }
     if (company->memory > gpu.memory_bytes) company->memory = gpu.memory_bytes;

@@ -1,0 +1,101 @@
+"""What the emulated GPUs of this machine do right now, as values: for `gpuyard smi`, the exporter and the dashboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuyard.emulation.node import GpuView, NodeView, Sampler, SeatView
+from gpuyard.emulation.node import node as find_node
+from gpuyard.emulation.thermals import celsius, watts
+
+
+@dataclass(frozen=True)
+class ProcessReading:
+    """One process at a GPU."""
+
+    pid: int
+    command: str
+    memory_bytes: int
+    utilisation: float
+    """Part of the GPU's time that went to it, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One GPU. Memory is what torch and NVML report; utilisation is that since the last reading, 0 to 1."""
+
+    index: int
+    key: str
+    name: str
+    uuid: str
+    memory_used_bytes: int
+    memory_total_bytes: int
+    utilisation: float
+    temperature_c: float
+    power_w: float
+    power_limit_w: float
+    processes: tuple[ProcessReading, ...]
+
+
+@dataclass(frozen=True)
+class NodeReading:
+    """One emulated machine that is in use."""
+
+    node: str
+    speed: float
+    """Emulated seconds per second."""
+    sharing: str
+    gpus: tuple[GpuReading, ...]
+
+
+class Monitor:
+    """Reads again and again. The first reading of a node takes a moment, since utilisation needs two looks."""
+
+    def __init__(self) -> None:
+        self._sampler = Sampler()
+
+    def read(self, node: str | None = None) -> list[NodeReading]:
+        """Read all nodes in use, or the one of this name if it is in use."""
+        return [_node(view) for view in self._sampler.sample() if node in (None, view.name)]
+
+
+def snapshot(node: str | None = None) -> list[NodeReading]:
+    """Read all nodes once, or one, which must be in use."""
+    if node is not None:
+        find_node(node)
+    return Monitor().read(node)
+
+
+def _node(view: NodeView) -> NodeReading:
+    return NodeReading(view.name, view.speed, str(view.sharing), tuple(map(_gpu, view.gpus)))
+
+
+def _gpu(view: GpuView) -> GpuReading:
+    slot, utilisation = view.slot, view.utilisation or 0.0
+    return GpuReading(
+        index=view.index,
+        key=slot.key,
+        name=slot.name,
+        uuid=view.uuid,
+        memory_used_bytes=view.memory_used,
+        memory_total_bytes=slot.memory_bytes,
+        utilisation=utilisation,
+        temperature_c=celsius(utilisation),
+        power_w=watts(slot.idle_watts, slot.max_watts, utilisation),
+        power_limit_w=slot.max_watts,
+        processes=tuple(map(_process, view.seats)),
+    )
+
+
+def _process(view: SeatView) -> ProcessReading:
+    return ProcessReading(view.pid, _command(view.pid), view.memory_bytes, view.utilisation or 0.0)
+
+
+def _command(pid: int) -> str:
+    """The command line of a process, its program without the folder; empty if it has just ended."""
+    try:
+        program, *rest = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0")
+    except OSError:
+        return ""
+    return " ".join([Path(program).name, *rest])
