@@ -13,7 +13,7 @@ from gpuyard.emulation.clock import Clock
 from gpuyard.emulation.node.crowd import BUSY, LIMIT, REAP_S, RESERVED, TAIL, Crowd
 from gpuyard.emulation.node.fluid import Fluid, Load
 from gpuyard.emulation.node.layout import SEAT
-from gpuyard.emulation.node.sharing import Policy
+from gpuyard.emulation.node.sharing import rates
 
 RECHECK_S = 0.02
 """How often, in real seconds, a wait in company looks whether it goes faster by now."""
@@ -119,8 +119,7 @@ class Seat:
         """Write what is new for everybody, and remember what follows for this seat."""
         self._crowd.write(fluid)
         self._since, self._position, self._rate, self._tail = load.clock, load.position, load.rate, load.tail
-        slowed_alone = fluid.sharing.policy is Policy.PARTITION and load.share < 1.0
-        self._alone = len(fluid.loads) == 1 and not slowed_alone
+        self._alone = len(fluid.loads) == 1 and rates(fluid.loads, fluid.sharing) == [1.0]
         look_again = fluid.clock + REAP_S * self._crowd.speed
         self._horizon = inf if self._alone else min(fluid.next_event, look_again)
         self._generation = self._words[self._generation_at]  # last: until then other threads look for themselves
@@ -149,6 +148,12 @@ class Seat:
         with self._crowd.lock:
             held = self._words[self._base + RESERVED]
             self._words[self._base + RESERVED] = max(0, held - nbytes)
+
+    def free_memory(self) -> int:
+        """Return the bytes that nobody has reserved, and this process's limit still allows."""
+        with self._crowd.lock:
+            mine = self.memory_limit - self._words[self._base + RESERVED]
+            return max(0, min(mine, self._crowd.memory_bytes - self._crowd.memory_used))
 
     @property
     def memory_limit(self) -> int:

@@ -41,16 +41,16 @@ class Option:
 
 
 _SLICES = {
-    "quantum": Option("quantum_s", SPANS, 1e-9, inf, "is a positive time"),
-    "switch": Option("switch_s", SPANS, 0.0, inf, "is a time"),
+    "quantum": Option("quantum_s", SPANS, 1e-9, inf, "is not a positive time"),
+    "switch": Option("switch_s", SPANS, 0.0, inf, "is not a time"),
 }
 OPTIONS: dict[Policy, dict[str, Option]] = {
     Policy.TIME_SLICE: _SLICES,
     Policy.FIFO: {},
     Policy.PRIORITY: _SLICES,
     Policy.SPATIAL: {
-        "capacity": Option("capacity", PLAIN, 1e-9, inf, "is a positive number"),
-        "interference": Option("interference", PLAIN, 1e-9, 1.0, "is a factor above 0 and at most 1"),
+        "capacity": Option("capacity", PLAIN, 1e-9, inf, "is not a positive number"),
+        "interference": Option("interference", PLAIN, 1e-9, 1.0, "is not a factor above 0 and at most 1"),
     },
     Policy.PARTITION: {},
     Policy.EXCLUSIVE: {},
@@ -87,6 +87,8 @@ class Sharing:
             if key not in options:
                 hint = nearest(key, options) if options else f"{name} has no options"
                 raise InputError(f"is not an option of {name}", field="sharing", value=key or part, hint=hint)
+            if options[key].attribute in values:
+                raise InputError("is given twice", field="sharing", value=key)
             if not equals:
                 raise InputError("lacks a value, as in quantum=2ms", field="sharing", value=part)
             values[options[key].attribute] = _read(key, value, options[key])
@@ -94,12 +96,14 @@ class Sharing:
 
     def __str__(self) -> str:
         """Write it as `parse` reads it."""
-        units = {id(SPANS): "s", id(PLAIN): ""}
-        options = [
-            f"{key}={getattr(self, option.attribute):.9g}{units[id(option.units)]}"
-            for key, option in OPTIONS[self.policy].items()
-        ]
+        options = [f"{key}={_written(self, option)}" for key, option in OPTIONS[self.policy].items()]
         return ":".join([str(self.policy), *([",".join(options)] if options else [])])
+
+
+def _written(sharing: Sharing, option: Option) -> str:
+    unit = "ms" if option.units is SPANS else ""
+    number = f"{getattr(sharing, option.attribute) / option.units[unit]:.9f}"
+    return number.rstrip("0").rstrip(".") + unit
 
 
 def _read(key: str, text: str, option: Option) -> float:

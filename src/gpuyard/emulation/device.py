@@ -1,0 +1,158 @@
+"""One emulated GPU as one process uses it: its timeline, its memory, its seat at the node, and the waits they cause."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpuyard.emulation.clock import Clock
+from gpuyard.emulation.memory import Memory
+from gpuyard.emulation.timeline import Stream, Timeline
+from gpuyard.profiles.gpus import GpuKind
+
+PUBLISH_EVERY_S = 0.0005
+"""How often, at most, a busy process tells the node how far its queue reaches."""
+
+
+class Seat(Protocol):
+    """A process's place at one GPU: how fast its device time passes, and what memory it may take."""
+
+    def device_time(self, now: float) -> float: ...
+    def submit(self, tail: float, now: float, busy: float) -> None: ...
+    def reached_at(self, position: float, now: float) -> float: ...
+    def wait_until(self, position: float, clock: Clock) -> None: ...
+    def reserve(self, nbytes: int) -> bool: ...
+    def release(self, nbytes: int) -> None: ...
+    def free_memory(self) -> int: ...
+    def leave(self) -> None: ...
+
+
+class PrivateSeat:
+    """The seat of a process that shares with nobody, as on a virtual clock: device time is the clock."""
+
+    def __init__(self, memory_bytes: int) -> None:
+        self._free = memory_bytes
+
+    def device_time(self, now: float) -> float:
+        """Return the clock."""
+        return now
+
+    def submit(self, tail: float, now: float, busy: float) -> None:
+        """Nobody needs to know."""
+
+    def reached_at(self, position: float, now: float) -> float:  # noqa: ARG002
+        """Return the position itself."""
+        return position
+
+    def wait_until(self, position: float, clock: Clock) -> None:
+        """Wait on the clock."""
+        clock.wait_until(position)
+
+    def reserve(self, nbytes: int) -> bool:
+        """Take memory if there is enough."""
+        if nbytes > self._free:
+            return False
+        self._free -= nbytes
+        return True
+
+    def release(self, nbytes: int) -> None:
+        """Give memory back."""
+        self._free += nbytes
+
+    def free_memory(self) -> int:
+        """Return what is left."""
+        return self._free
+
+    def leave(self) -> None:
+        """Nothing is shared, so nothing needs to be returned."""
+
+
+class Gpu:
+    """One GPU of this process. All times are device time unless said otherwise."""
+
+    __slots__ = (
+        "_published",
+        "clock",
+        "current",
+        "index",
+        "kind",
+        "memory",
+        "memory_limit",
+        "seat",
+        "timeline",
+        "waited",
+    )
+
+    def __init__(self, index: int, kind: GpuKind, clock: Clock, seat: Seat, memory_limit: int | None = None) -> None:
+        self.index, self.kind, self.clock, self.seat = index, kind, clock, seat
+        self.timeline = Timeline(kind, index)
+        self.memory = Memory(seat.reserve, seat.release)
+        self.memory_limit = kind.memory_bytes if memory_limit is None else memory_limit
+        self.current = self.timeline.default
+        """The stream that operations go to."""
+        self.waited = 0.0
+        """Seconds the host has waited for this GPU."""
+        self._published = 0.0
+
+    def now(self) -> float:
+        """Return this process's device time."""
+        return self.seat.device_time(self.clock.now())
+
+    def launch(self, duration: float) -> None:
+        """Queue a kernel on the current stream; waits only if too many are outstanding."""
+        clock_now = self.clock.now()
+        now = self.seat.device_time(clock_now)
+        full_until = self.timeline.launch(self.current, duration, now)
+        if clock_now - self._published > PUBLISH_EVERY_S:
+            self._publish(clock_now)
+        if full_until > now:
+            self.wait_for(full_until)
+
+    def copy_from_host(self, nbytes: int, *, pinned: bool, blocking: bool) -> None:
+        """Queue a copy to the GPU; from pageable memory the host waits for it, as with CUDA."""
+        timeline = self.timeline
+        duration = self.kind.copy_seconds(nbytes, pinned=pinned)
+        end = timeline.occupy(timeline.from_host, self.current, duration, self.now())
+        if blocking or not pinned:
+            self.wait_for(end)
+
+    def copy_to_host(self, nbytes: int, *, pinned: bool = False, blocking: bool = True) -> None:
+        """Queue a copy to the host and wait for it, unless it goes to pinned memory in the background."""
+        timeline = self.timeline
+        duration = self.kind.copy_seconds(nbytes, pinned=pinned)
+        end = timeline.occupy(timeline.to_host, self.current, duration, self.now())
+        if blocking or not pinned:
+            self.wait_for(end)
+
+    def free_memory(self) -> int:
+        """Return the bytes that this process could still reserve."""
+        return self.seat.free_memory()
+
+    def mark(self, stream: Stream) -> float:
+        """Return the position at which all that is queued on a stream will be done: an event's time."""
+        return max(stream.tail, self.now())
+
+    def is_past(self, position: float) -> bool:
+        """Say whether a position was reached, without waiting."""
+        self._publish(self.clock.now())
+        return self.now() >= position
+
+    def wait_for(self, position: float) -> None:
+        """Make the host wait until a position is reached."""
+        before = self.clock.now()
+        self._publish(before)
+        if self.seat.device_time(before) < position:
+            self.seat.wait_until(position, self.clock)
+            self.waited += self.clock.now() - before
+
+    def synchronize(self) -> None:
+        """Make the host wait for everything."""
+        self.wait_for(self.timeline.tail)
+
+    def seconds_between(self, start: float, end: float) -> float:
+        """Return the clock's seconds between two positions that were reached."""
+        now = self.clock.now()
+        return self.seat.reached_at(end, now) - self.seat.reached_at(start, now)
+
+    def _publish(self, clock_now: float) -> None:
+        self._published = clock_now
+        self.seat.submit(self.timeline.tail, clock_now, self.timeline.busy)

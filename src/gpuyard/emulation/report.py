@@ -1,0 +1,77 @@
+"""What a program did on its emulated GPUs: each process writes its part, the launcher puts them together."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpuyard.emulation.session import Session
+
+
+@dataclass
+class ProcessReport:
+    """What one process adds to the report."""
+
+    started: float
+    """When it began, by its clock."""
+    steps: int = 0
+    duration_models: dict[str, float] = field(default_factory=dict)
+    """Device seconds by where their durations came from."""
+    expected_error: float | None = None
+    branched_at: str = ""
+    notices: list[str] = field(default_factory=list)
+
+    def write(self, session: Session) -> None:
+        """Leave this process's part in the folder that the launcher named, if it did and a GPU was used."""
+        gpus = session.used()
+        if not session.settings.report or not gpus:
+            return
+        part = {
+            "pid": os.getpid(),
+            "gpus": [gpu.index for gpu in gpus],
+            "emulated_seconds": session.clock.now() - self.started,
+            "device_seconds": sum(gpu.timeline.busy for gpu in gpus),
+            "waited_seconds": sum(gpu.waited for gpu in gpus),
+            "peak_memory_bytes": max(gpu.memory.peak for gpu in gpus),
+            "peak_reserved_bytes": max(gpu.memory.reserved_peak for gpu in gpus),
+            "kernels": sum(gpu.timeline.launches for gpu in gpus),
+            "steps": self.steps,
+            "duration_models": self.duration_models,
+            "expected_error": self.expected_error,
+            "branched_on_made_up_value_at": self.branched_at or None,
+            "notices": self.notices,
+        }
+        target = Path(session.settings.report) / f"{os.getpid()}.json"
+        unfinished = target.with_suffix(".part")
+        unfinished.write_text(json.dumps(part), encoding="utf-8")
+        unfinished.replace(target)
+
+
+def combine(folder: Path, gpus: str, kinds: list[str], wall_seconds: float) -> dict[str, Any]:
+    """Put the parts of all processes together."""
+    parts = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    models: dict[str, float] = {}
+    for part in parts:
+        for model, seconds in part["duration_models"].items():
+            models[model] = models.get(model, 0.0) + seconds
+    errors = [part["expected_error"] for part in parts if part["expected_error"] is not None]
+    return {
+        "gpu": kinds[0],
+        "gpus": gpus,
+        "wall_seconds": wall_seconds,
+        "emulated_seconds": max((part["emulated_seconds"] for part in parts), default=0.0),
+        "device_seconds": sum(part["device_seconds"] for part in parts),
+        "waited_seconds": sum(part["waited_seconds"] for part in parts),
+        "peak_memory_bytes": max((part["peak_memory_bytes"] for part in parts), default=0),
+        "peak_reserved_bytes": max((part["peak_reserved_bytes"] for part in parts), default=0),
+        "steps": max((part["steps"] for part in parts), default=0),
+        "kernels": sum(part["kernels"] for part in parts),
+        "duration_model": max(models, key=lambda model: models[model]) if models else "none",
+        "duration_models": models,
+        "expected_error": max(errors, default=None),
+        "processes": parts,
+    }

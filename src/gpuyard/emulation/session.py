@@ -1,0 +1,114 @@
+"""One process's use of emulated GPUs, from its first call to its last: devices, clock, and what to tell afterwards."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+
+from gpuyard.core.errors import InputError
+from gpuyard.emulation.clock import Clock, VirtualClock
+from gpuyard.emulation.device import Gpu, PrivateSeat
+from gpuyard.emulation.node import GpuSlot, Node, Sharing
+from gpuyard.emulation.report import ProcessReport
+from gpuyard.emulation.settings import Settings
+from gpuyard.profiles.gpus import GpuKind, parse_gpus
+
+
+class Session:
+    """The GPUs that this process sees. A GPU is taken into use when it is first touched."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        machine = parse_gpus(settings.gpus)
+        self.visible = visible_gpus(len(machine), os.environ.get("CUDA_VISIBLE_DEVICES"))
+        self.kinds = tuple(machine[index] for index in self.visible)
+        self.node: Node | None = None
+        self.clock: Clock
+        if settings.clock == "virtual":
+            self.clock = VirtualClock()
+        else:
+            self.node = open_node(settings, machine)
+            self.clock = self.node.clock
+        self.report = ProcessReport(started=self.clock.now())
+        self._gpus: dict[int, Gpu] = {}
+
+    def gpu(self, index: int) -> Gpu:
+        """Return a GPU by the index this program knows it by."""
+        found = self._gpus.get(index)
+        return self._take(index) if found is None else found
+
+    def used(self) -> list[Gpu]:
+        """Return the GPUs that were touched."""
+        return list(self._gpus.values())
+
+    def notice(self, text: str) -> None:
+        """Tell the user something, on stderr and in the report."""
+        self.report.notices.append(text)
+        print(f"gpuyard: {text}", file=sys.stderr)
+
+    def close(self) -> None:
+        """Write the report and leave every seat."""
+        self.report.write(self)
+        for gpu in self._gpus.values():
+            gpu.seat.leave()
+        if self.node is not None:
+            self.node.close()
+
+    def abandon(self) -> None:
+        """Forget everything without leaving, in a forked child: the seats are its parent's."""
+        self._gpus = {}
+        self.settings = replace(self.settings, report="")
+
+    def _take(self, index: int) -> Gpu:
+        if not 0 <= index < len(self.kinds):
+            raise RuntimeError(
+                "CUDA error: invalid device ordinal\n"
+                f"(gpuyard emulates {len(self.kinds)} GPUs, so the highest index is {len(self.kinds) - 1})"
+            )
+        kind, limit = self.kinds[index], self.settings.memory_limit_bytes
+        memory = kind.memory_bytes if limit is None else min(limit, kind.memory_bytes)
+        if self.node is None:
+            gpu = Gpu(index, kind, self.clock, PrivateSeat(memory))
+        else:
+            seat = self.node.sit(
+                self.visible[index], priority=self.settings.priority, share=self.settings.share, memory_limit=limit
+            )
+            gpu = Gpu(index, kind, self.clock, seat)
+        self._gpus[index] = gpu
+        return gpu
+
+
+def open_node(settings: Settings, machine: tuple[GpuKind, ...]) -> Node:
+    """Create the emulated machine, or join it if another process has it running."""
+    sharing = Sharing.parse(settings.sharing) if settings.sharing else Sharing()
+    return Node.open(settings.node_name, [slot(kind) for kind in machine], speed=settings.speed, sharing=sharing)
+
+
+def slot(kind: GpuKind) -> GpuSlot:
+    """Describe a GPU to monitors."""
+    return GpuSlot(
+        key=kind.key,
+        name=kind.name,
+        memory_bytes=kind.memory_bytes,
+        compute_capability=kind.compute_capability,
+        multiprocessors=kind.multiprocessors,
+        idle_watts=kind.idle_power_w,
+        max_watts=kind.max_power_w,
+        core_mhz=kind.max_clock_mhz,
+        memory_mhz=kind.max_memory_clock_mhz,
+    )
+
+
+def visible_gpus(count: int, restriction: str | None) -> tuple[int, ...]:
+    """Return which of the machine's GPUs a program sees, by CUDA_VISIBLE_DEVICES."""
+    if restriction is None:
+        return tuple(range(count))
+    found: list[int] = []
+    for item in restriction.split(","):
+        if not item.strip().isdigit() or int(item) >= count:
+            break  # as CUDA does: everything from the first invalid entry on is hidden
+        if int(item) in found:
+            raise InputError("names a GPU twice", field="CUDA_VISIBLE_DEVICES", value=restriction)
+        found.append(int(item))
+    return tuple(found)

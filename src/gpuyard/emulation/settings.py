@@ -1,0 +1,108 @@
+"""What is emulated and how: as values, and as the environment variables that carry them into a program's processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.units import gigabytes
+
+PREFIX = "GPUYARD_"
+CLOCKS = ("real", "virtual")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything a program's processes need to know. Each field travels as GPUYARD_<FIELD>."""
+
+    gpus: str
+    node: str = ""
+    """Name of the emulated machine; programs that give the same name share its GPUs. Empty: named by its GPUs."""
+    clock: Literal["real", "virtual"] = "real"
+    speed: float = 1.0
+    profile: str = ""
+    """Name of the step profile to use, instead of the one that is recognised."""
+    sharing: str = ""
+    """How the GPUs are shared, as `Sharing.parse` reads it."""
+    priority: int = 0
+    share: float = 1.0
+    memory_limit: str = ""
+    jitter: float = 0.0
+    """Coefficient of variation of a step's duration."""
+    warm_up: float = 1.0
+    """Factor on the duration of the first step."""
+    seed: int = 0
+    compute: bool = False
+    loss: tuple[float, ...] = ()
+    granularity: Literal["auto", "op", "pass"] = "auto"
+    report: str = ""
+    """Folder into which each process writes its part of the report."""
+
+    @property
+    def node_name(self) -> str:
+        """Return the name of the emulated machine."""
+        return self.node or self.gpus
+
+    @property
+    def memory_limit_bytes(self) -> int | None:
+        """Return the most memory a process may take on each GPU, if limited."""
+        return int(gigabytes(self.memory_limit, "memory_limit") * 1e9) if self.memory_limit else None
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that hand these settings to a program."""
+        return {
+            PREFIX + field.name.upper(): _write(getattr(self, field.name))
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        }
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings | None:
+        """Read settings from the environment; None where no GPUs are asked for."""
+        if not environment.get(PREFIX + "GPUS"):
+            return None
+        settings = cls(gpus=environment[PREFIX + "GPUS"])
+        for field in fields(cls):
+            text = environment.get(PREFIX + field.name.upper(), "")
+            if text and field.name != "gpus":
+                settings = replace(settings, **{field.name: _read(field.name, getattr(settings, field.name), text)})
+        return settings
+
+
+def _write(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(f"{item!r}" for item in value)
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def _read(name: str, current: object, text: str) -> object:
+    """Read one value by the type of its default."""
+    variable = PREFIX + name.upper()
+    try:
+        if name == "loss":
+            return read_loss(text)
+        if isinstance(current, bool):
+            return {"0": False, "1": True, "false": False, "true": True}[text.lower()]
+        if isinstance(current, (int, float)):
+            return type(current)(text)
+    except (KeyError, ValueError):
+        kind = "0 or 1" if isinstance(current, bool) else "a number"
+        raise InputError(f"is not {kind}", field=variable, value=text) from None
+    if name == "clock" and text not in CLOCKS:
+        raise InputError("is not a clock", field=variable, value=text, hint=nearest(text, CLOCKS))
+    return text
+
+
+def read_loss(text: str) -> tuple[float, ...]:
+    """Read a loss curve: numbers separated by commas, one per step, or a file with a number on each line."""
+    path = Path(text)
+    source = path.read_text(encoding="utf-8").split() if path.is_file() else text.split(",")
+    try:
+        return tuple(float(item) for item in source if item.strip())
+    except ValueError as error:
+        where = path if path.is_file() else None
+        raise InputError(f"is not a loss curve: {error}", file=where, field="loss", value=text[:40]) from None

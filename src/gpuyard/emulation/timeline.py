@@ -1,0 +1,87 @@
+"""The device timeline: what is queued on one GPU by one process, as positions in device time.
+
+Nothing here waits. Streams, the two copy engines and the communication engine each have a tail: the position at which
+all that was queued there will be done.
+"""
+
+from __future__ import annotations
+
+from gpuyard.profiles.gpus import GpuKind
+
+LAUNCH_QUEUE = 1024
+"""Operations that may be outstanding before a launch makes the host wait, as with CUDA."""
+
+
+class Stream:
+    """A queue of operations that run one after the other."""
+
+    __slots__ = ("index", "number", "priority", "tail")
+
+    def __init__(self, index: int, number: int, priority: int = 0) -> None:
+        self.index = index
+        """Of its GPU."""
+        self.number = number
+        self.priority = priority
+        self.tail = 0.0
+
+    def wait_for(self, position: float) -> None:
+        """Start nothing more before this position."""
+        self.tail = max(self.tail, position)
+
+
+class Engine:
+    """A copy engine, or the network: work of every stream goes through it one piece at a time."""
+
+    __slots__ = ("tail",)
+
+    def __init__(self) -> None:
+        self.tail = 0.0
+
+
+class Timeline:
+    """Streams and engines of one GPU, and the seconds of work they were given."""
+
+    __slots__ = ("_ends", "_launches", "busy", "communication", "default", "from_host", "kind", "streams", "to_host")
+
+    def __init__(self, kind: GpuKind, index: int) -> None:
+        self.kind = kind
+        self.default = Stream(index, 0)
+        self.streams = [self.default]
+        self.from_host, self.to_host, self.communication = Engine(), Engine(), Engine()
+        self.busy = 0.0
+        self._ends = [0.0] * LAUNCH_QUEUE
+        self._launches = 0
+
+    def new_stream(self, priority: int = 0) -> Stream:
+        """Open one more stream."""
+        stream = Stream(self.default.index, len(self.streams), priority)
+        self.streams.append(stream)
+        return stream
+
+    def launch(self, stream: Stream, duration: float, now: float) -> float:
+        """Queue a kernel; return the position before which the host may not go on, because the launch queue is full."""
+        start = now + self.kind.launch_latency_s
+        start = max(stream.tail, start)
+        end = stream.tail = start + duration
+        self.busy += duration
+        slot = self._launches % LAUNCH_QUEUE
+        self._launches += 1
+        full_until, self._ends[slot] = self._ends[slot], end
+        return full_until
+
+    def occupy(self, engine: Engine, stream: Stream, duration: float, now: float) -> float:
+        """Queue a copy or an exchange that needs both its stream and an engine; return its end."""
+        start = max(now, stream.tail, engine.tail)
+        engine.tail = stream.tail = start + duration
+        return stream.tail
+
+    @property
+    def launches(self) -> int:
+        """Return how many kernels were queued so far."""
+        return self._launches
+
+    @property
+    def tail(self) -> float:
+        """Return the position at which everything will be done."""
+        engines = (self.from_host.tail, self.to_host.tail, self.communication.tail)
+        return max(*(stream.tail for stream in self.streams), *engines)

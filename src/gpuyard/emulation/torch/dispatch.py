@@ -1,0 +1,152 @@
+"""Every operation on an emulated tensor comes here: what it returns is learned once per layout, then looked up.
+
+The first time an operation meets a combination of layouts and integer arguments it runs on torch's shape-only `meta`
+device; afterwards a dictionary answers. Float arguments are no part of the key: no shape depends on them, and
+optimizers change them every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpuyard.emulation.device import Gpu
+from gpuyard.emulation.torch import values
+from gpuyard.emulation.torch.learn import Alias, Fresh, Lesson, Same, learn
+from gpuyard.emulation.torch.state import state
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, wrap
+from gpuyard.emulation.torch.wording import mixed_devices
+
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+
+SPECIAL: dict[Any, Handler] = {}
+"""Operations that do more than make shapes; `specials` fills it. A handler may return NotImplemented."""
+
+CROSSING: set[Any] = set()
+"""Operations that may mix tensors of the host and of a GPU, as with CUDA."""
+
+_PLAIN = frozenset({int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
+"""Types whose values are part of the key as they are."""
+
+_lessons: dict[tuple[Any, ...], Lesson] = {}
+_in_backward = torch._C._current_graph_task_id
+
+
+def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carry out one operation: shapes, memory, time, and values where they are kept."""
+    special = SPECIAL.get(func)
+    if special is not None:
+        result = special(func, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return plain(func, args, kwargs)
+
+
+def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carry out an operation that needs no special treatment."""
+    key: list[Any] = [func]
+    tensors: list[Any] = []
+    for arg in args:
+        kind = type(arg)
+        if kind is EmulatedTensor:
+            tensors.append(arg)
+            key.append(arg.form)
+        elif kind in _PLAIN:
+            key.append(arg)
+        else:
+            _add(key, tensors, arg)
+    for name, arg in kwargs.items():
+        key.append(name)
+        _add(key, tensors, arg)
+    whole_key = tuple(key)
+    lesson = _lessons.get(whole_key)
+    if lesson is None:
+        lesson = _lessons[whole_key] = learn(func, args, kwargs, tensors)
+    gpu = _common_gpu(func, tensors)
+    seconds = lesson.seconds(gpu.kind)[state.optimizing or _in_backward() != -1]
+    if seconds:
+        gpu.launch(seconds * state.seconds_scale)
+    if lesson.keeps_values and values.all_known(tensors):
+        return values.compute(func, args, kwargs, lesson, tensors, gpu)
+    for position in lesson.mutates:
+        tensors[position].block.values = None
+    return give(lesson, tensors, gpu)
+
+
+def give(lesson: Lesson, tensors: list[Any], gpu: Gpu) -> Any:
+    """Make the results of an operation, without values."""
+    shape = lesson.container
+    if shape is None:
+        return _result(lesson.results[0], tensors, gpu)
+    return shape([_result(result, tensors, gpu) for result in lesson.results])
+
+
+def _result(result: Any, tensors: list[Any], gpu: Gpu) -> Any:
+    kind = type(result)
+    if kind is Fresh:
+        return wrap(result.form, Block(gpu, result.nbytes))
+    if kind is Alias:
+        return wrap(result.form, tensors[result.source].block)
+    if kind is Same:
+        return tensors[result.source]
+    return result
+
+
+def _add(key: list[Any], tensors: list[Any], arg: Any) -> None:
+    kind = type(arg)
+    if kind is EmulatedTensor:
+        tensors.append(arg)
+        key.append(arg.form)
+    elif kind in _PLAIN:
+        key.append(arg)
+    elif kind is float:
+        key.append(float)
+    elif kind is list or kind is tuple:
+        key.append(len(arg))
+        for item in arg:
+            kind = type(item)
+            if kind is EmulatedTensor:
+                tensors.append(item)
+                key.append(item.form)
+            elif kind in _PLAIN:
+                key.append(item)
+            else:
+                _add(key, tensors, item)
+    elif isinstance(arg, torch.Tensor):
+        tensors.append(arg)
+        key.append(("host", tuple(arg.shape), arg.dtype))
+    elif isinstance(arg, torch.Generator):
+        key.append(torch.Generator)
+    else:
+        key.append(arg)
+
+
+def _common_gpu(func: Any, tensors: list[Any]) -> Gpu:
+    """Return the GPU that all tensors lie on; refuses what CUDA would refuse."""
+    gpu: Gpu | None = None
+    for tensor in tensors:
+        if type(tensor) is EmulatedTensor:
+            if gpu is None:
+                gpu = tensor.block.gpu
+            elif gpu is not tensor.block.gpu:
+                raise RuntimeError(mixed_devices(_name(gpu), _name(tensor.block.gpu)))
+        elif tensor.dim() and func not in CROSSING:
+            first = next((_name(other.block.gpu) for other in tensors if type(other) is EmulatedTensor), None)
+            if first:
+                raise RuntimeError(mixed_devices(first, "cpu"))
+    return state.gpu() if gpu is None else gpu
+
+
+def _name(gpu: Gpu) -> str:
+    return f"cuda:{gpu.index}"
+
+
+def _torch_dispatch(
+    cls: type, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+) -> Any:
+    return dispatch(func, args, kwargs or {})
+
+
+EmulatedTensor.__torch_dispatch__ = classmethod(_torch_dispatch)

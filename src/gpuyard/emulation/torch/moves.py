@@ -1,0 +1,224 @@
+"""Where tensors go: every call that names a device understands 'cuda', 'cuda:1' and 'emu', and may mean an emulated GPU.
+
+Inside torch there is one emulated device. Which GPU a tensor is on is known to its block; a factory or a move that names a GPU
+passes its index on the side (`state.target`).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._device import DeviceContext, _device_constructors
+
+from gpuyard.emulation.torch import pinned
+from gpuyard.emulation.torch.learn import shapes_only
+from gpuyard.emulation.torch.specials import between
+from gpuyard.emulation.torch.state import state
+from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, layout_of, new
+from gpuyard.emulation.torch.values import keep, known
+
+
+def index_of(device: Any) -> int | None:
+    """Return the index of the emulated GPU that a device names, or None if it is not one."""
+    if device is None or isinstance(device, bool):
+        return None
+    if isinstance(device, int):
+        return device
+    if isinstance(device, str):
+        if not device.startswith(("cuda", BACKEND)):
+            return None
+        device = torch.device(device)
+    if device.type not in ("cuda", BACKEND):
+        return None
+    return state.current if device.index is None else int(device.index)
+
+
+@contextmanager
+def onto(index: int) -> Iterator[None]:
+    """Let factories inside put their tensors on a GPU."""
+    outer, state.target = state.target, index
+    try:
+        yield
+    finally:
+        state.target = outer
+
+
+def inside_device() -> torch.device:
+    """Return what torch calls the emulated device."""
+    return torch.device(BACKEND, 0)
+
+
+class _Between(torch.autograd.Function):
+    """A move from one GPU to another, and of the gradient back."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Any, index: int) -> Any:
+        ctx.origin = source.block.gpu.index
+        return _moved(source, index)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return _moved(gradients[0], ctx.origin), None
+
+
+def _moved(source: Any, index: int) -> Any:
+    target = state.gpu(index)
+    moved = new(layout_of(torch.empty_like(shapes_only(source))), target)
+    between(source.block.gpu, target, source.form.nbytes)
+    contents = known(source)
+    if contents is not None:
+        keep(moved.block, moved.form, contents)
+    return moved
+
+
+_to = torch.Tensor.to
+
+
+def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Move or convert a tensor: `Tensor.to` with emulated GPUs."""
+    wanted = kwargs.get("device")
+    by_position = False
+    if wanted is None and args:
+        wanted = args[0]
+        by_position = True
+        if isinstance(wanted, torch.Tensor):
+            args = (wanted.device, wanted.dtype, *args[1:])
+            wanted = args[0]
+    if not isinstance(wanted, (str, torch.device, int)):
+        return _to(self, *args, **kwargs)
+    index = index_of(wanted)
+    if index is None:
+        return _to(self, *args, **kwargs)
+    inside = inside_device()
+    if by_position:
+        args = (inside, *args[1:])
+    else:
+        kwargs["device"] = inside
+    if type(self) is EmulatedTensor and self.block.gpu.index != index:
+        self = _Between.apply(self, index)
+    with onto(index):
+        return _to(self, *args, **kwargs)
+
+
+def cuda(
+    self: Any,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> Any:
+    """Move a tensor to a GPU."""
+    index = state.current if device is None else index_of(device)
+    if index is None:
+        raise ValueError(f"Invalid device, must be cuda device, got {device}")
+    return to(self, torch.device(BACKEND, index), non_blocking=non_blocking, memory_format=memory_format)
+
+
+def on_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a factory understand emulated GPUs."""
+
+    @functools.wraps(function)
+    def factory(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        pin = kwargs.pop("pin_memory", None)
+        index = index_of(device) if device is not None else None
+        if index is not None:
+            kwargs["device"] = inside_device()
+            with onto(index):
+                return function(*args, **kwargs)
+        made = function(*args, **kwargs)
+        return pinned.pin(made) if pin else made
+
+    return factory
+
+
+def new_on_device(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `Tensor.new_…` stay on its tensor's GPU unless told otherwise."""
+
+    @functools.wraps(method)
+    def factory(self: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None:
+            if type(self) is not EmulatedTensor:
+                return method(self, *args, **kwargs)
+            index: int | None = self.block.gpu.index
+        else:
+            index = index_of(device)
+        if index is None:
+            return method(self, *args, **kwargs)
+        kwargs["device"] = inside_device()
+        with onto(index):
+            return method(self, *args, **kwargs)
+
+    return factory
+
+
+_default_device = DeviceContext.__torch_function__
+
+
+def _with_default_device(self: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    kwargs = kwargs or {}
+    index = index_of(self.device)
+    if index is None or func not in _device_constructors() or kwargs.get("device") is not None:
+        return _default_device(self, func, types, args, kwargs)
+    kwargs["device"] = inside_device()
+    with onto(index):
+        return func(*args, **kwargs)
+
+
+_LIKE = ("empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like", "randint_like")
+
+
+def _like_on_device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `torch.…_like` follow its tensor to its GPU."""
+
+    @functools.wraps(function)
+    def factory(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is None and type(tensor) is not EmulatedTensor:
+            return function(tensor, *args, **kwargs)
+        index = tensor.block.gpu.index if device is None else index_of(device)
+        if index is None:
+            return function(tensor, *args, **kwargs)
+        if device is not None:
+            kwargs["device"] = inside_device()
+        with onto(index):
+            return function(tensor, *args, **kwargs)
+
+    return factory
+
+
+def install() -> None:
+    """Teach torch's factories and moves about emulated GPUs."""
+    constructors = _device_constructors()
+    wrapped: dict[Any, Any] = {}
+    for module in (torch, torch.fft):
+        for name in dir(module):
+            function = getattr(module, name, None)
+            if not callable(function) or isinstance(function, type) or name.startswith("__"):
+                continue
+            if name in _LIKE:
+                setattr(module, name, _like_on_device(function))
+            elif _is_one_of(function, constructors):
+                wrapped[function] = on_device(function)
+                setattr(module, name, wrapped[function])
+    constructors.update(wrapped.values())
+    for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "new_empty_strided"):
+        setattr(torch.Tensor, name, new_on_device(getattr(torch.Tensor, name)))
+    torch.Tensor.to = to
+    torch.Tensor.cuda = cuda
+    torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
+    torch.Tensor.is_pinned = lambda self, device=None: (
+        type(self) is not EmulatedTensor and pinned.is_pinned(self)
+    )
+    DeviceContext.__torch_function__ = _with_default_device
+
+
+def _is_one_of(function: Any, functions: set[Any]) -> bool:
+    try:
+        return function in functions
+    except TypeError:  # some callables have no hash
+        return False

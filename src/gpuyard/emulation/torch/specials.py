@@ -1,0 +1,280 @@
+"""Operations that do more than make shapes: copies between host and GPU, reading numbers, shapes that depend on values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from gpuyard.emulation.device import Gpu
+from gpuyard.emulation.torch import made_up, pinned, values
+from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, dispatch, plain
+from gpuyard.emulation.torch.state import state
+from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, layout_of, new, wrap
+
+aten = torch.ops.aten
+
+CROSSING |= {
+    aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default,
+    aten._foreach_add_.Tensor, aten._foreach_add.Tensor, aten._foreach_mul_.Tensor,
+}  # fmt: skip
+
+
+def special(*operations: Any) -> Any:
+    """Register a handler for operations."""
+
+    def register(handler: Handler) -> Handler:
+        for operation in operations:
+            SPECIAL[operation] = handler
+        return handler
+
+    return register
+
+
+@special(aten._to_copy.default)
+def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    source = args[0]
+    device = kwargs.get("device")
+    if type(source) is EmulatedTensor:
+        if device is None or device.type == BACKEND:
+            return plain(
+                func, args, {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking")}
+            )
+        return _to_host(source, kwargs.get("dtype") or source.dtype, bool(kwargs.get("non_blocking")))
+    form = _copied_form(source, kwargs.get("dtype") or source.dtype, kwargs.get("memory_format"))
+    gpu = state.gpu()
+    copy = new(form, gpu)
+    _from_host(gpu, source, bool(kwargs.get("non_blocking")))
+    if values.worth_keeping(form):
+        values.keep(copy.block, form, source)
+    return copy
+
+
+@special(aten.copy_.default)
+def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    target, source = args[0], args[1]
+    non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
+    if type(target) is not EmulatedTensor:
+        return target.copy_(_to_host(source, source.dtype, non_blocking))
+    if type(source) is EmulatedTensor:
+        if source.block.gpu is target.block.gpu:
+            return plain(func, args[:2], {})
+        between(source.block.gpu, target.block.gpu, source.form.nbytes)
+        contents = values.known(source)
+    else:
+        _from_host(target.block.gpu, source, non_blocking)
+        contents = source
+    _overwrite(target, contents)
+    return target
+
+
+def _overwrite(target: EmulatedTensor, contents: torch.Tensor | None) -> None:
+    """Let a tensor hold other values, or none if they are unknown or there were none for the rest of its block."""
+    form, block = target.form, target.block
+    if contents is None or not values.worth_keeping(form):
+        block.values = None
+        return
+    if block.values is None and form.offset == 0 and form.numel == form.extent:
+        block.values = torch.zeros(form.extent, dtype=form.dtype)
+    held = values.known(target)
+    if held is not None:
+        held.copy_(contents)
+
+
+def _copied_form(source: torch.Tensor, dtype: torch.dtype, memory_format: torch.memory_format | None) -> Layout:
+    shape = torch.empty_strided(source.shape, source.stride(), dtype=dtype, device="meta")
+    return layout_of(torch.empty_like(shape, memory_format=memory_format or torch.preserve_format))
+
+
+def _from_host(gpu: Gpu, source: torch.Tensor, non_blocking: bool) -> None:
+    nbytes = source.numel() * source.element_size()
+    gpu.copy_from_host(nbytes, pinned=pinned.is_pinned(source), blocking=not non_blocking)
+
+
+def _to_host(source: EmulatedTensor, dtype: torch.dtype, non_blocking: bool) -> torch.Tensor:
+    source.block.gpu.copy_to_host(source.form.nbytes, pinned=non_blocking, blocking=not non_blocking)
+    contents = values.known(source)
+    if contents is not None:
+        return contents.to(dtype, copy=True)
+    if source.form.numel == 1:
+        return torch.full(source.form.size, made_up.scalar(dtype), dtype=dtype)
+    return torch.zeros(source.form.size, dtype=dtype).as_strided(*_dense(source.form))
+
+
+def _dense(form: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Size and strides of a copy that keeps the memory format."""
+    shape = torch.empty_strided(form.size, form.stride, dtype=form.dtype, device="meta")
+    return form.size, torch.empty_like(shape).stride()
+
+
+def between(source: Gpu, target: Gpu, nbytes: int) -> None:
+    """Queue a copy from one GPU to another: it starts when both are ready and both are busy with it."""
+    start = max(source.current.tail, target.current.tail, source.now())
+    end = start + source.kind.link_latency_s + nbytes / source.kind.link_bandwidth
+    source.current.wait_for(end)
+    target.current.wait_for(end)
+
+
+@special(aten._local_scalar_dense.default)
+def _item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    tensor.block.gpu.copy_to_host(tensor.form.nbytes)
+    contents = values.known(tensor)
+    return made_up.scalar(tensor.dtype) if contents is None else contents.item()
+
+
+@special(aten.equal.default)
+def _equal(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    known = [values.known(tensor) for tensor in args[:2]]
+    args[0].block.gpu.synchronize()
+    if known[0] is None or known[1] is None:
+        made_up.branched()
+        return args[0].shape == args[1].shape
+    return torch.equal(known[0], known[1])
+
+
+@special(
+    aten.empty.memory_format, aten.empty_strided.default, aten.empty_like.default, aten.new_empty.default,
+    aten.new_empty_strided.default,
+)  # fmt: skip
+def _empty(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Set memory aside. What small memory holds at first is known: zeros are as good as any garbage."""
+    tensor = plain(func, args, kwargs)
+    if values.worth_keeping(tensor.form):
+        tensor.block.values = torch.zeros(tensor.form.extent, dtype=tensor.form.dtype)
+    return tensor
+
+
+@special(aten.nonzero.default)
+def _nonzero(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    return _by_value(func, args, kwargs, lambda: ((tensor.form.numel, tensor.dim()),))
+
+
+@special(aten.masked_select.default)
+def _masked_select(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    size = torch.broadcast_shapes(args[0].shape, args[1].shape).numel()
+    return _by_value(func, args, kwargs, lambda: ((size,),), dtype=args[0].dtype)
+
+
+@special(aten._unique2.default, aten._unique.default, aten.unique_consecutive.default)
+def _unique(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensor = args[0]
+    count, size = tensor.form.numel, tuple(tensor.shape)
+    found = _by_value(func, args, kwargs, lambda: ((count,), size, (count,)), dtype=tensor.dtype)
+    return found[: len(func._schema.returns)]
+
+
+@special(aten.bincount.default)
+def _bincount(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    least = args[2] if len(args) > 2 else kwargs.get("minlength", 0)
+    return _by_value(func, args, kwargs, lambda: ((max(least, 1),),))
+
+
+@special(aten.repeat_interleave.Tensor)
+def _repeat_interleave(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    size = kwargs.get("output_size") or args[0].form.numel
+    return _by_value(func, args, kwargs, lambda: ((size,),))
+
+
+def _by_value(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], largest: Any, dtype: torch.dtype = torch.int64
+) -> Any:
+    """Carry out an operation whose result's size depends on values; without them the largest possible size is taken."""
+    tensors = [arg for arg in args if type(arg) is EmulatedTensor]
+    gpu = tensors[0].block.gpu
+    gpu.launch(sum(tensor.form.nbytes for tensor in tensors) / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)
+    gpu.synchronize()
+    if values.all_known(tensors):
+        contents = iter([values.known(tensor) for tensor in tensors])
+        results = func(*[values.replaced(arg, contents, values.HOST) for arg in args], **kwargs)
+        if isinstance(results, tuple):
+            return tuple(values.with_values(layout_of(result), gpu, result) for result in results)
+        return values.with_values(layout_of(results), gpu, results)
+    sizes = largest()
+    kinds = [dtype] + [torch.int64] * (len(sizes) - 1)
+    made = tuple(
+        new(layout_of(torch.empty(size, dtype=kind, device="meta")), gpu)
+        for size, kind in zip(sizes, kinds, strict=True)
+    )
+    return made if len(made) > 1 else made[0]
+
+
+@special(aten.index.Tensor)
+def _index(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not any(_is_mask(index) for index in args[1]):
+        return NotImplemented
+    return dispatch(func, (args[0], _positions(args[1])), kwargs)
+
+
+@special(aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default)
+def _index_put(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    if not any(_is_mask(index) for index in args[1]):
+        return NotImplemented
+    target, indices, value = args[:3]
+    if values.all_known([target, value, *indices]):
+        return dispatch(func, (target, _positions(indices), *args[2:]), kwargs)
+    result = target if func._schema.name.endswith("_") else aten.clone.default(target)
+    target.block.gpu.launch(2 * target.form.nbytes / target.block.gpu.kind.bandwidth)
+    result.block.values = None
+    return result
+
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
+
+
+def _positions(indices: list[Any]) -> list[Any]:
+    """Turn each mask into the positions it selects, one tensor per dimension."""
+    found: list[Any] = []
+    for index in indices:
+        if _is_mask(index):
+            found.extend(aten.nonzero.default(index).unbind(1))
+        else:
+            found.append(index)
+    return found
+
+
+@special(aten.random_.default, aten.random_.to, aten.random_.__getattr__("from"))
+def _random_integers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Draw small integer tensors for real: they index, shuffle and choose."""
+    target = args[0]
+    target.block.gpu.launch(target.form.nbytes / target.block.gpu.kind.bandwidth + target.block.gpu.kind.kernel_floor_s)
+    drawn = None
+    if values.worth_keeping(target.form):
+        generator = kwargs.get("generator") or state.generator(target.block.gpu.index)
+        drawn = func(torch.empty(target.form.size, dtype=target.dtype), *args[1:], generator=generator)
+    _overwrite(target, drawn)
+    return target
+
+
+@special(aten.randperm.default, aten.randperm.generator)
+def _randperm(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    gpu = state.gpu()
+    dtype = kwargs.get("dtype") or torch.int64
+    generator = kwargs.get("generator") or state.generator(gpu.index)
+    gpu.launch(args[0] * dtype.itemsize / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)
+    drawn = torch.randperm(args[0], generator=generator, dtype=dtype)
+    return values.with_values(layout_of(drawn), gpu, drawn)
+
+
+@special(aten._amp_foreach_non_finite_check_and_unscale_.default)
+def _unscale(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Unscale gradients, all of which count as finite."""
+    gpu = args[1].block.gpu
+    gpu.launch(2 * sum(gradient.form.nbytes for gradient in args[0]) / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)
+
+
+@special(aten.detach.default, aten.alias.default)
+def _detach(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return wrap(args[0].form, args[0].block)
+
+
+@special(aten.lift_fresh.default)
+def _pass_on(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return args[0]
+
+
+@special(aten.record_stream.default)
+def _record_stream(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Nothing to do: memory is given back when its last tensor dies, whichever stream used it."""

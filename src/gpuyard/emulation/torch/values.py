@@ -1,0 +1,112 @@
+"""Which numbers emulated tensors have, and what is answered where they have none.
+
+Small tensors whose contents are known keep a real copy on the host: what came from the host, what a factory filled, and
+whatever is computed from such tensors alone. Everything else has a shape and no numbers. Asked for a number it does not
+have, a tensor answers by policy: a loss curve for floats, 0 for integers, False for booleans, and says once where a
+program branches on such a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from gpuyard.emulation.device import Gpu
+from gpuyard.emulation.torch.tensor import BACKEND, Block, EmulatedTensor, Layout, wrap
+
+if TYPE_CHECKING:
+    from gpuyard.emulation.torch.learn import Lesson
+
+MOST_FLOATS = 4096
+MOST_INTEGERS = 1 << 18
+"""Elements up to which values are kept, by type: integers index, mask and count; floats rarely decide anything."""
+
+HOST = torch.device("cpu")
+
+
+class Policy:
+    """Whether everything is computed on the host (`--compute`)."""
+
+    compute = False
+
+
+def worth_keeping(form: Layout) -> bool:
+    """Say whether a tensor of this layout keeps values when they are known."""
+    if Policy.compute:
+        return True
+    if form.dtype.is_floating_point or form.dtype.is_complex:
+        return form.extent <= MOST_FLOATS
+    return form.extent <= MOST_INTEGERS
+
+
+def computable(func: Any) -> bool:
+    """Say whether an operation's values follow from its arguments; random floats are left without, unless all is computed."""
+    return Policy.compute or torch.Tag.nondeterministic_seeded not in func.tags
+
+
+def all_known(tensors: list[Any]) -> bool:
+    """Say whether every argument has values; an operation without arguments makes them from nothing."""
+    for tensor in tensors:
+        if type(tensor) is EmulatedTensor and tensor.block.values is None:
+            return False
+    return True
+
+
+def known(tensor: EmulatedTensor) -> torch.Tensor | None:
+    """Return a tensor's values as a view of its block's copy, or None."""
+    flat, form = tensor.block.values, tensor.form
+    if flat is None:
+        return None
+    if flat.dtype is not form.dtype:
+        return flat.view(form.dtype).as_strided(form.size, form.stride, form.offset)
+    return flat.as_strided(form.size, form.stride, form.offset)
+
+
+def keep(block: Block, form: Layout, computed: torch.Tensor) -> None:
+    """Make a result the contents of its block."""
+    flat = torch.zeros(form.extent, dtype=form.dtype)
+    flat.as_strided(form.size, form.stride, form.offset).copy_(computed)
+    block.values = flat
+
+
+def with_values(form: Layout, gpu: Gpu, contents: torch.Tensor) -> EmulatedTensor:
+    """Make a tensor in memory of its own that keeps these contents if they are worth it."""
+    tensor = wrap(form, Block(gpu, form.extent * form.dtype.itemsize))
+    if worth_keeping(form):
+        keep(tensor.block, form, contents)
+    return tensor
+
+
+def compute(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], lesson: Lesson, tensors: list[Any], gpu: Gpu
+) -> Any:
+    """Carry out an operation for real on the copies that its arguments keep."""
+    from gpuyard.emulation.torch.dispatch import give
+
+    contents = iter([known(tensor) if type(tensor) is EmulatedTensor else tensor for tensor in tensors])
+    placed = [replaced(arg, contents, HOST) for arg in args]
+    named = {name: replaced(arg, contents, HOST) for name, arg in kwargs.items()}
+    with torch.no_grad():
+        computed = func(*placed, **named)
+    given = give(lesson, tensors, gpu)
+    pairs = zip(given, computed, strict=True) if lesson.container else ((given, computed),)
+    sources = {id(tensor.block) for tensor in tensors if type(tensor) is EmulatedTensor}
+    for mine, real in pairs:
+        if type(mine) is EmulatedTensor and id(mine.block) not in sources:
+            keep(mine.block, mine.form, real)
+    return given
+
+
+def replaced(arg: Any, stand_ins: Iterator[Any], device: torch.device) -> Any:
+    """Put stand-ins in the place of tensors, in order, and another device in the place of the emulated one."""
+    if isinstance(arg, torch.Tensor):
+        return next(stand_ins)
+    if isinstance(arg, (list, tuple)):
+        return type(arg)([replaced(item, stand_ins, device) for item in arg])
+    if isinstance(arg, torch.device) and arg.type == BACKEND:
+        return device
+    if isinstance(arg, torch.Generator):
+        return None
+    return arg

@@ -1,0 +1,85 @@
+"""Lets torchvision be imported where its compiled part cannot be loaded.
+
+The wheels of torchvision that most people get are built for CUDA and need torch's CUDA libraries, which a machine without a GPU
+does not have. Its models and transforms are plain Python; only the declarations of a few operators are missing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+_OPERATORS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qroi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "int sampling_ratio, bool aligned) -> Tensor",
+    "roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "int sampling_ratio, bool aligned) -> Tensor",
+    "_roi_align_backward(Tensor grad, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "SymInt batch_size, SymInt channels, SymInt height, SymInt width, int sampling_ratio, bool aligned) -> Tensor",
+    "ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
+    "int sampling_ratio) -> (Tensor, Tensor)",
+    "_ps_roi_align_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, "
+    "SymInt pooled_height, SymInt pooled_width, int sampling_ratio, SymInt batch_size, SymInt channels, SymInt height, "
+    "SymInt width) -> Tensor",
+    "roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) "
+    "-> (Tensor, Tensor)",
+    "_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, "
+    "SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) -> Tensor",
+    "ps_roi_pool(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) "
+    "-> (Tensor, Tensor)",
+    "_ps_roi_pool_backward(Tensor grad, Tensor rois, Tensor channel_mapping, float spatial_scale, "
+    "SymInt pooled_height, SymInt pooled_width, SymInt batch_size, SymInt channels, SymInt height, SymInt width) "
+    "-> Tensor",
+    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, "
+    "SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, "
+    "SymInt offset_groups, bool use_mask) -> Tensor",
+    "_deform_conv2d_backward(Tensor grad, Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, "
+    "SymInt groups, SymInt offset_groups, bool use_mask) -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
+)
+
+_declared: list[Any] = []
+
+
+class Finder:
+    """Looks over the import of torchvision's shoulder, and finds nothing itself."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Declare the operators just before torchvision is imported."""
+        if name == "torchvision":
+            sys.meta_path.remove(self)
+            declare_operators(PathFinder.find_spec(name, path, target))
+        return None
+
+
+def watch_import() -> None:
+    """Be ready for a program that imports torchvision."""
+    if "torchvision" not in sys.modules:
+        sys.meta_path.insert(0, Finder())
+
+
+def declare_operators(spec: ModuleSpec | None) -> None:
+    """Declare torchvision's operators if its library was built for a torch that is not the one here."""
+    if _declared or spec is None or not spec.origin or not _needs_cuda(Path(spec.origin).parent):
+        return
+    library = torch.library.Library("torchvision", "DEF")
+    for operator in _OPERATORS:
+        library.define(operator)
+    _declared.append(library)
+
+
+def _needs_cuda(package: Path) -> bool:
+    """Say whether the compiled part needs torch's CUDA library, and that is not here."""
+    if any((Path(torch.__file__).parent / "lib").glob("libtorch_cuda*")):
+        return False
+    return any(b"libtorch_cuda.so" in library.read_bytes() for library in package.glob("_C*.so"))
