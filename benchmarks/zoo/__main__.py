@@ -7,8 +7,10 @@ from pathlib import Path
 
 from benchmarks.paper.cases import SHARED
 from benchmarks.zoo.operations import write_operations
+from benchmarks.zoo.steps import write_steps
 
 ZOO = Path(str(files("gpuyard.profiles").joinpath("zoo")))
 
 if __name__ == "__main__":
     write_operations(SHARED / "gpemu", ZOO / "operations.yaml")
+    write_steps(SHARED / "gpemu", ZOO)
