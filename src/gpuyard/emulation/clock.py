@@ -30,7 +30,7 @@ class RealClock:
 
     def __init__(self, speed: float = 1.0, origin: float | None = None) -> None:
         if not 0 < speed < inf:
-            raise InputError("a clock's speed is a positive number", field="speed", value=speed)
+            raise InputError("is not a positive number", field="speed", value=speed)
         self.speed = speed
         self.origin = monotonic() if origin is None else origin
         self._offset = self.origin * (1.0 - speed)

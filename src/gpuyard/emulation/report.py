@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpuyard.emulation.device import Gpu
+from gpuyard.profiles.operations import operation_costs
+
 if TYPE_CHECKING:
     from gpuyard.emulation.session import Session
 
@@ -19,17 +22,32 @@ class ProcessReport:
     started: float
     """When it began, by its clock."""
     steps: int = 0
-    duration_models: dict[str, float] = field(default_factory=dict)
-    """Device seconds by where their durations came from."""
-    expected_error: float | None = None
+    profiled: dict[str, float] = field(default_factory=dict)
+    """Seconds of passes whose durations came from a profile, by its name."""
+    profile_error: float = 0.0
     branched_at: str = ""
     notices: list[str] = field(default_factory=list)
+
+    def anchored(self, profile: str, seconds: float, expected_error: float) -> None:
+        """Note that a pass took what a profile says."""
+        self.profiled[profile] = self.profiled.get(profile, 0.0) + seconds
+        self.profile_error = max(self.profile_error, expected_error)
+
+    def duration_models(self, gpus: list[Gpu]) -> tuple[dict[str, float], float | None]:
+        """Return device seconds by where their durations came from, and the error to expect of the largest part."""
+        models = dict(self.profiled)
+        costs = operation_costs(gpus[0].kind)
+        rest = sum(gpu.timeline.busy for gpu in gpus) - sum(models.values())
+        models[costs.origin] = max(0.0, rest)
+        by_profile = sum(self.profiled.values()) > models[costs.origin]
+        return models, self.profile_error if by_profile else costs.expected_error
 
     def write(self, session: Session) -> None:
         """Leave this process's part in the folder that the launcher named, if it did and a GPU was used."""
         gpus = session.used()
         if not session.settings.report or not gpus:
             return
+        models, error = self.duration_models(gpus)
         part = {
             "pid": os.getpid(),
             "gpus": [gpu.index for gpu in gpus],
@@ -40,8 +58,8 @@ class ProcessReport:
             "peak_reserved_bytes": max(gpu.memory.reserved_peak for gpu in gpus),
             "kernels": sum(gpu.timeline.launches for gpu in gpus),
             "steps": self.steps,
-            "duration_models": self.duration_models,
-            "expected_error": self.expected_error,
+            "duration_models": models,
+            "expected_error": error,
             "branched_on_made_up_value_at": self.branched_at or None,
             "notices": self.notices,
         }

@@ -44,8 +44,11 @@ class Settings:
 
     @property
     def node_name(self) -> str:
-        """Return the name of the emulated machine."""
-        return self.node or self.gpus
+        """Return the name of the emulated machine: programs that ask for the same machine find each other on it."""
+        if self.node:
+            return self.node
+        speed = "" if self.speed == 1.0 else f"@{self.speed:g}"
+        return self.gpus + speed + (f",{self.sharing}" if self.sharing else "")
 
     @property
     def memory_limit_bytes(self) -> int | None:

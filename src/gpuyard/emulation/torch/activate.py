@@ -11,6 +11,7 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from gpuyard.core.errors import GpuyardError
+from gpuyard.emulation import nvml
 from gpuyard.emulation.session import Session
 from gpuyard.emulation.settings import Settings
 from gpuyard.emulation.torch import (
@@ -53,6 +54,7 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
         raise GpuyardError("GPUs are already emulated in this process")
     check_torch()
     session = state.session = Session(settings)
+    state.chance.seed(settings.seed)
     values.Policy.compute = settings.compute
     backend.register(_device_module())
     autocast.register()
@@ -69,6 +71,9 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
     else:
         EmulatedTensor.device = property(lambda self: torch.device(BACKEND, self.block.gpu.index))
     vision.watch_import()
+    if session.node is not None:
+        os.environ["GPUYARD_NODE"] = settings.node_name  # for NVML, and for processes that this one starts
+        nvml.preload()
     os.register_at_fork(after_in_child=_after_fork)
     atexit.register(_close, os.getpid())
     self_test()

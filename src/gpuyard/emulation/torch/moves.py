@@ -211,9 +211,7 @@ def install() -> None:
     torch.Tensor.to = to
     torch.Tensor.cuda = cuda
     torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
-    torch.Tensor.is_pinned = lambda self, device=None: (
-        type(self) is not EmulatedTensor and pinned.is_pinned(self)
-    )
+    torch.Tensor.is_pinned = lambda self, device=None: type(self) is not EmulatedTensor and pinned.is_pinned(self)
     DeviceContext.__torch_function__ = _with_default_device
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import torch
@@ -15,10 +16,12 @@ if TYPE_CHECKING:
 class State:
     """The session, the GPU that is current, and which part of a training step runs."""
 
-    __slots__ = ("current", "generators", "optimizing", "seconds_scale", "session", "steps", "target")
+    __slots__ = ("chance", "current", "generators", "optimizing", "seconds_scale", "session", "steps", "target")
 
     def __init__(self) -> None:
         self.session: Session | None = None
+        self.chance = random.Random(0)
+        """Where jitter comes from."""
         self.current = 0
         """Index of the GPU that `torch.cuda.current_device()` names."""
         self.target: int | None = None

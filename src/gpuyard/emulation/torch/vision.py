@@ -63,9 +63,12 @@ class Finder:
 
 
 def watch_import() -> None:
-    """Be ready for a program that imports torchvision."""
-    if "torchvision" not in sys.modules:
+    """Be ready for a program that imports torchvision, or is importing it: it imports torch before its operators."""
+    begun = sys.modules.get("torchvision")
+    if begun is None:
         sys.meta_path.insert(0, Finder())
+    else:
+        declare_operators(begun.__spec__)
 
 
 def declare_operators(spec: ModuleSpec | None) -> None:

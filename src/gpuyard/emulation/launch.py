@@ -1,0 +1,103 @@
+"""Runs a command on emulated GPUs and reports what it did there."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpuyard.core.errors import InputError, MissingExtraError
+from gpuyard.emulation import nvml
+from gpuyard.emulation.report import combine
+from gpuyard.emulation.session import open_node
+from gpuyard.emulation.settings import Settings
+from gpuyard.profiles.gpus import parse_gpus
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended and what it did on its GPUs."""
+
+    exit_code: int
+    report: dict[str, Any]
+
+
+def emulate(command: Sequence[str], settings: Settings) -> Outcome:
+    """Run a command whose processes find emulated GPUs; its output and its exit code are its own."""
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("gpuyard emulate", "torch")
+    kinds = parse_gpus(settings.gpus)
+    program = _find(command)
+    with tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
+        settings = replace(settings, node=settings.node_name, report=folder)
+        node = None if settings.clock == "virtual" else open_node(settings, kinds)
+        try:
+            began = time.monotonic()
+            exit_code = _run([program, *command[1:]], _environment(settings))
+            wall = time.monotonic() - began
+        finally:
+            if node is not None:
+                node.close()
+        report = combine(Path(folder), settings.gpus, [kind.key for kind in kinds], wall)
+    return Outcome(exit_code, report)
+
+
+def _find(command: Sequence[str]) -> str:
+    """Return the program to run; `python` is the one that gpuyard runs under unless another comes first in PATH."""
+    found = shutil.which(command[0], path=_search_path())
+    if found is None:
+        raise InputError("is not a program that can be run", field="command", value=command[0])
+    return found
+
+
+def _search_path() -> str:
+    here = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", os.defpath)
+    return path if here in path.split(os.pathsep) else here + os.pathsep + path
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    environment = {**os.environ, **settings.environment(), "PATH": _search_path()}
+    environment.update(nvml.search_path(environment))
+    return environment
+
+
+def _run(command: list[str], environment: dict[str, str]) -> int:
+    """Run to the end; an interrupt reaches the command by itself, and it decides what to do."""
+    process = subprocess.Popen(command, env=environment)  # noqa: S603 - running the user's command is the purpose
+    while True:
+        try:
+            code = process.wait()
+            return 128 - code if code < 0 else code
+        except KeyboardInterrupt:
+            if process.poll() is None:
+                continue
+        except BaseException:
+            process.send_signal(signal.SIGTERM)
+            raise
+
+
+def summary(report: dict[str, Any]) -> str:
+    """Say in one line what a command did on its GPUs."""
+    if not report["processes"]:
+        return (
+            "no process of the command used an emulated GPU; does its Python have torch and gpuyard installed, "
+            "and does it ask for 'cuda'?"
+        )
+    error = report["expected_error"]
+    accuracy = "" if error is None else f", expect an error of about {error:.1%}"
+    return (
+        f"{report['steps']} steps on {report['gpus']}: {report['device_seconds']:.2f} s of GPU time in "
+        f"{report['emulated_seconds']:.2f} s ({report['wall_seconds']:.2f} s here), "
+        f"peak memory {report['peak_memory_bytes'] / 2**20:,.0f} MiB; "
+        f"durations from {report['duration_model']}{accuracy}"
+    )
