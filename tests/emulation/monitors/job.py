@@ -1,0 +1,39 @@
+"""A process at an emulated GPU: holds memory, queues work, says `ready` and waits for its end.
+
+python job.py NODE GPU BYTES SECONDS
+"""
+
+import signal
+import sys
+
+from gpuyard.emulation.node import GpuSlot, Node
+
+CONTEXT = 300 * 2**20
+SLOT = GpuSlot(
+    key="V100",
+    name="Tesla V100-PCIE-32GB",
+    memory_bytes=34_089_730_048,
+    compute_capability=(7, 0),
+    multiprocessors=80,
+    context_bytes=CONTEXT,
+    idle_watts=30,
+    max_watts=250,
+    core_mhz=1380,
+    memory_mhz=877,
+)
+
+
+def main(name: str, gpu: int, nbytes: int, seconds: float) -> None:
+    """All work is queued at once, so how busy the GPU is does not depend on how noisy the machine is."""
+    node = Node.open(name, [SLOT, SLOT])
+    seat = node.sit(gpu)
+    if not seat.reserve(nbytes):
+        raise MemoryError
+    now = node.clock.now()
+    seat.submit(now + seconds, now, seconds)
+    print("ready", flush=True)
+    signal.pause()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
