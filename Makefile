@@ -72,7 +72,7 @@ $(TOOLS): $(INPUTS) | $(BIN)/python
 	@touch $@ $(RUNTIME)
 
 # Installing builds the native library; this renews it when its source, or what it shares with Python, has changed.
-$(NATIVE): $(shell find native -type f -name '*.[chpt]*') src/gpuyard/emulation/node/layout.py src/gpuyard/emulation/thermals.py | $(RUNTIME)
+$(NATIVE): native/build.py $(wildcard native/nvml/*) src/gpuyard/emulation/node/layout.py src/gpuyard/emulation/thermals.py | $(RUNTIME)
 	@$(BIN)/python native/build.py
 	@touch $@
 
