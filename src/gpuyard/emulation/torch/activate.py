@@ -112,6 +112,7 @@ def _everything() -> dict[str, Any]:
         Stream=streams.Stream, Event=streams.Event, ExternalStream=streams.Stream, StreamContext=streams.StreamContext,
         stream=streams.StreamContext, current_stream=streams.current_stream, default_stream=streams.default_stream,
         set_stream=streams.set_stream, CUDAGraph=streams.Graph, graph=streams.GraphCapture,
+        is_current_stream_capturing=streams.is_current_stream_capturing,
     )  # fmt: skip
     return found
 

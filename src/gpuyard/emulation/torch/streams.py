@@ -1,4 +1,4 @@
-"""`torch.cuda.Stream`, `Event` and graphs, as questions to the device timeline."""
+"""`torch.cuda.Stream` and `Event`, as questions to the device timeline."""
 
 from __future__ import annotations
 
@@ -107,6 +107,14 @@ class Stream:
         """Say whether all that was queued is done."""
         return self._gpu.is_past(self._queue.tail)
 
+    def is_capturing(self) -> bool:
+        """Say whether a graph is being captured."""
+        return Graph.capturing
+
+    def is_capturing(self) -> bool:
+        """Say whether a graph is being captured."""
+        return state.capturing
+
     def record_event(self, event: Event | None = None) -> Event:
         """Mark what is queued so far."""
         event = event or Event()
@@ -170,45 +178,3 @@ def default_stream(device: Any = None) -> Stream:
 def set_stream(stream: Stream) -> None:
     """Make a stream current."""
     state.current, stream._gpu.current = stream._gpu.index, stream._queue
-
-
-class Graph:
-    """A CUDA graph: what was captured takes its time again at each replay, in one launch."""
-
-    def __init__(self, keep_graph: bool = False) -> None:
-        self._seconds = self._before = 0.0
-
-    def capture_begin(self, *_: Any, **__: Any) -> None:
-        """Start to note what is queued."""
-        self._before = gpu_of().timeline.busy
-
-    def capture_end(self) -> None:
-        """Note how much was queued."""
-        self._seconds = gpu_of().timeline.busy - self._before
-
-    def replay(self) -> None:
-        """Queue it all again."""
-        gpu_of().launch(self._seconds)
-
-    def reset(self) -> None:
-        """Forget it."""
-        self._seconds = 0.0
-
-    def pool(self) -> tuple[int, int]:
-        """Return what identifies its memory."""
-        return 0, id(self)
-
-
-class GraphCapture:
-    """`with torch.cuda.graph(g)`."""
-
-    def __init__(self, cuda_graph: Graph, *_: Any, stream: Stream | None = None, **__: Any) -> None:
-        self.graph, self.stream = cuda_graph, StreamContext(stream)
-
-    def __enter__(self) -> None:
-        self.stream.__enter__()
-        self.graph.capture_begin()
-
-    def __exit__(self, *_: object) -> None:
-        self.graph.capture_end()
-        self.stream.__exit__()

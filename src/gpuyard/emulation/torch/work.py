@@ -25,7 +25,7 @@ _MATMULS = {
 }
 """Matrix products, and the position of their first factor."""
 
-_PRECISION = {
+PRECISION = {
     torch.float64: "fp64", torch.float32: "fp32", torch.float16: "fp16", torch.bfloat16: "bf16", torch.int8: "int8",
     torch.complex64: "fp32", torch.complex128: "fp64",
 }  # fmt: skip
@@ -59,7 +59,7 @@ def _read(tensor: torch.Tensor) -> int:
 
 def _precision(tensors: list[torch.Tensor], fresh: list[Layout]) -> str:
     types = [tensor.dtype for tensor in tensors] + [form.dtype for form in fresh]
-    return next((_PRECISION[dtype] for dtype in types if dtype in _PRECISION), "fp32")
+    return next((PRECISION[dtype] for dtype in types if dtype in PRECISION), "fp32")
 
 
 def _classify(
