@@ -79,15 +79,18 @@ class Segment:
         self.map()
 
     def map(self) -> None:
-        """Make what is in the file readable."""
+        """Make what is in the file readable.
+
+        A mapping keeps a copy of its file descriptor for itself. Locks live as long as any copy of the descriptor that
+        took them, so the mapping gets one of another opening, and closing ours drops our locks.
+        """
         length = os.fstat(self.file).st_size
         if length >= HEADER.length:
-            self._bytes = memoryview(mmap.mmap(self.file, length - length % WORD))
-            self.words, self.signed, self.reals = (
-                self._bytes.cast("Q"),
-                self._bytes.cast("q"),
-                self._bytes.cast("d"),
-            )
+            unlocked = os.open(f"/proc/self/fd/{self.file}", os.O_RDWR | os.O_CLOEXEC)
+            self._bytes = memoryview(mmap.mmap(unlocked, length - length % WORD))
+            os.close(unlocked)
+            self.words, self.signed = self._bytes.cast("Q"), self._bytes.cast("q")
+            self.reals = self._bytes.cast("d")
 
     @property
     def is_empty(self) -> bool:

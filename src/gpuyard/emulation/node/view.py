@@ -43,6 +43,8 @@ class GpuView:
     index: int
     slot: GpuSlot
     uuid: str
+    now: float
+    """The node's clock when it was looked at."""
     memory_used: int
     busy_s: float
     """Seconds of work ever done on it."""
@@ -58,8 +60,6 @@ class NodeView:
     name: str
     created: float
     """Unix time."""
-    now: float
-    """Its clock when it was looked at."""
     speed: float
     sharing: Sharing
     gpus: tuple[GpuView, ...]
@@ -100,14 +100,14 @@ def _read(segment: Segment) -> NodeView:
         for index, (slot, uuid) in enumerate(zip(slots, uuids, strict=True))
     )
     name, created = segment.text(HEADER, 0, "name"), segment.reals[HEADER.word("created")]
-    return NodeView(name, created, clock.now(), clock.speed, sharing, gpus)
+    return NodeView(name, created, clock.speed, sharing, gpus)
 
 
 def _read_gpu(crowd: Crowd, index: int, slot: GpuSlot, uuid: str, now: float) -> GpuView:
     with crowd.lock:
         clock = crowd.reap(now)
         seats = tuple(_read_seat(crowd, seat, clock) for seat in crowd.seats)
-        return GpuView(index, slot, uuid, crowd.memory_used, crowd.total_busy_seconds, seats)
+        return GpuView(index, slot, uuid, clock, crowd.memory_used, crowd.total_busy_seconds, seats)
 
 
 def _read_seat(crowd: Crowd, seat: int, now: float) -> SeatView:
@@ -151,15 +151,15 @@ def _identity(view: NodeView) -> tuple[str, float]:
 
 
 def _compare(before: NodeView | None, after: NodeView) -> NodeView:
-    span = after.now - before.now if before else 0.0
-    if before is None or span <= 0:
+    if before is None:  # it appeared a moment ago; the next sample will tell
         return after
-    return replace(
-        after, gpus=tuple(_compare_gpu(old, new, span) for old, new in zip(before.gpus, after.gpus, strict=True))
-    )
+    return replace(after, gpus=tuple(_compare_gpu(*pair) for pair in zip(before.gpus, after.gpus, strict=True)))
 
 
-def _compare_gpu(before: GpuView, after: GpuView, span: float) -> GpuView:
+def _compare_gpu(before: GpuView, after: GpuView) -> GpuView:
+    span = after.now - before.now
+    if span <= 0:
+        return after
     busy = {(seat.pid, seat.sat_at): seat.busy_s for seat in before.seats}
     seats = tuple(
         replace(seat, utilisation=_part(seat.busy_s - busy.get((seat.pid, seat.sat_at), 0.0), span))
