@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from gpuyard.profiles import load_zoo
+from gpuyard.profiles import gpu_kinds, load_zoo, operation_costs
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "profiles.md").read_text(encoding="utf-8")
 
@@ -27,3 +27,12 @@ def test_example_code_runs() -> None:
 def test_every_bundled_model_is_listed() -> None:
     for name in load_zoo().names:
         assert f"`{name}`" in TEXT
+
+
+def test_the_errors_of_fitted_costs_are_those_in_use() -> None:
+    rows = {
+        cells[0]: cells[1:] for line in TEXT.splitlines() if (cells := [cell.strip() for cell in line.split("|")[1:-1]])
+    }
+    costs = [operation_costs(kind) for kind in gpu_kinds() if kind.measured]
+    assert rows["median"] == [f"{each.expected_error:.1%}" for each in costs]
+    assert rows["90% below"] == [f"{each.expected_error_p90:.1%}" for each in costs]

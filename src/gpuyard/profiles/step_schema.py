@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
@@ -9,8 +10,18 @@ from pydantic import AfterValidator, Field, model_validator
 from gpuyard.profiles.checking import Positive, Strict, check
 
 _Batch = Annotated[int, Field(ge=1)]
-_Name = Annotated[str, Field(pattern=r"^\w[\w.+-]*$")]
-"""Names become parts of file names."""
+
+
+def _fit_for_a_file_name(name: str) -> str:
+    if not re.fullmatch(r"\w[\w.+-]*", name):
+        raise ValueError("must begin with a letter or digit and have only letters, digits, '_', '.', '+' and '-'")
+    return name
+
+
+def _twelve_digits(name: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{12}", name):
+        raise ValueError("must be the 12 digits that gpuyard.profiles.signature returns")
+    return name
 
 
 def _times_or_times_and_memory(row: list[float]) -> list[float]:
@@ -21,6 +32,7 @@ def _times_or_times_and_memory(row: list[float]) -> list[float]:
     return row
 
 
+_Name = Annotated[str, AfterValidator(_fit_for_a_file_name)]
 _Row = Annotated[list[Positive], AfterValidator(_times_or_times_and_memory)]
 
 
@@ -43,7 +55,7 @@ class _File(Strict):
     precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "int8"] = "fp32"
     input_shape: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
     optimizer: str = ""
-    signatures: list[Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]] = Field(default_factory=list)
+    signatures: list[Annotated[str, AfterValidator(_twelve_digits)]] = Field(default_factory=list)
     source: str = ""
     gpus: Annotated[dict[_Name, _Gpu], Field(min_length=1)]
 

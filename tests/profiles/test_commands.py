@@ -1,0 +1,95 @@
+"""gpuyard gpus and gpuyard profiles on the command line."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli import load_command
+from gpuyard.core.errors import InputError
+from gpuyard.profiles import find_step_profile, gpu_kinds
+
+
+@pytest.fixture(autouse=True)
+def _no_profiles_of_one_s_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPUYARD_PROFILES", str(tmp_path / "own"))
+
+
+def gpuyard(command: str, *args: object) -> None:
+    load_command(command).main([str(arg) for arg in args], standalone_mode=False)
+
+
+def test_gpus_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    gpuyard("gpus")
+    assert "Tesla V100-PCIE-32GB" in capsys.readouterr().out
+    gpuyard("gpus", "--format", "json")
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["gpu"] for row in rows] == [kind.key for kind in gpu_kinds()]
+    assert {row["gpu"]: row["step_times"] for row in rows}["H100"] == "estimate"
+
+
+def test_list_has_step_and_throughput_profiles(capsys: pytest.CaptureFixture[str]) -> None:
+    gpuyard("profiles", "list", "--format", "json")
+    rows = json.loads(capsys.readouterr().out)
+    kinds = [row["kind"] for row in rows]
+    assert (kinds.count("step"), kinds.count("throughput")) == (36, 13)
+    (resnet,) = [row for row in rows if row["model"] == "resnet50"]
+    assert resnet["gpus"] == ["K80", "M40", "P100", "V100", "RTX6000", "A100"]
+
+
+def test_show_as_json_is_an_object_with_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    gpuyard("profiles", "show", "resnet50", "--gpu", "k80", "--format", "json")
+    shown = json.loads(capsys.readouterr().out)
+    rows = {row["batch"]: row for row in shown.pop("rows")}
+    assert rows[64]["step_ms"] == pytest.approx(1213.53)
+    assert rows[64]["images_per_s"] == pytest.approx(64 / 1.21353)
+    assert rows[64]["peak_mib"] == pytest.approx(5602.3)
+    assert (rows[64]["time"], rows[256]["time"]) == ("measured", "predicted")
+    assert (shown["model"], shown["gpu"], shown["precision"]) == ("resnet50", "K80", "fp32")
+    assert "gpemu" in shown["source"]
+
+
+def test_show_as_table_names_the_source_and_as_csv_only_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    gpuyard("profiles", "show", "vgg16", "--gpu", "A100")
+    assert "vgg16 on A100 in fp32, source: GPEmu" in capsys.readouterr().out
+    gpuyard("profiles", "show", "vgg16", "--gpu", "A100", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [int(row["batch"]) for row in rows] == list(find_step_profile("A100", "vgg16").batches)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["show", "res50", "--gpu", "V100"], "'res50' has no step profile. Did you mean 'resnet50'"),
+        (["show", "resnet50", "--gpu", "V10"], "'V10' is not a GPU kind gpuyard knows"),
+        (["import", "none.yaml"], "none.yaml: cannot be read as a step profile file"),
+        (["fit", "none.csv"], "none.csv: cannot be read as a table of measurements"),
+    ],
+)
+def test_what_is_wrong_is_said(args: list[str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        gpuyard("profiles", *args)
+    assert message in str(caught.value)
+
+
+def test_measurements_become_a_profile_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"A100,{model},{batch},{batch / 100},{batch / 50}" for model in ("a", "b") for batch in (1, 2, 4, 8)]
+    (tmp_path / "m.csv").write_text("\n".join(["gpu,model,batch_size,forward_s,backward_s", *rows]))
+    gpuyard("profiles", "fit", tmp_path / "m.csv", "--out", tmp_path / "out", "--precision", "fp16", "--format", "json")
+    fits = json.loads(capsys.readouterr().out)
+    assert [(fit["model"], fit["held_out"]) for fit in fits] == [("a", 2), ("b", 2)]
+    assert fits[0]["piecewise_error_pct"] == pytest.approx(0)
+    gpuyard("profiles", "import", tmp_path / "out" / "b.yaml")
+    assert "b@A100-fp16.yaml: imported" in capsys.readouterr().err
+    assert find_step_profile("A100", "b", precision="fp16").at(6).step_s == pytest.approx(0.18)
+    gpuyard("profiles", "list", "--format", "csv")
+    assert "step,b,fp16," in capsys.readouterr().out
+
+
+def test_a_model_whose_name_makes_no_file_name_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("gpu,model,batch_size,forward_s,backward_s\nA100,a,1,1,1\nA100,../b,1,1,1\n")
+    with pytest.raises(InputError, match="must begin with a letter or digit"):
+        gpuyard("profiles", "fit", tmp_path / "m.csv", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
