@@ -20,6 +20,7 @@ from gpuyard.emulation.torch import (
     cuda_api,
     cuda_memory,
     cuda_random,
+    graphs,
     moves,
     saving,
     steps,
@@ -105,14 +106,13 @@ def _public(module: ModuleType) -> dict[str, Any]:
 
 def _everything() -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for module in (cuda_api, cuda_memory, cuda_random):
+    for module in (cuda_api, cuda_memory, cuda_random, graphs):
         found.update({name: value for name, value in _public(module).items() if name not in ("_index", "_counters")})
     found.pop("Generator")
     found.update(
         Stream=streams.Stream, Event=streams.Event, ExternalStream=streams.Stream, StreamContext=streams.StreamContext,
         stream=streams.StreamContext, current_stream=streams.current_stream, default_stream=streams.default_stream,
-        set_stream=streams.set_stream, CUDAGraph=streams.Graph, graph=streams.GraphCapture,
-        is_current_stream_capturing=streams.is_current_stream_capturing,
+        set_stream=streams.set_stream,
     )  # fmt: skip
     return found
 

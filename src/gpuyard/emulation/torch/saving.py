@@ -9,11 +9,10 @@ import weakref
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map_only
 
 from gpuyard.emulation.torch import moves
 from gpuyard.emulation.torch.moves import index_of
-from gpuyard.emulation.torch.tensor import Block, EmulatedTensor
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, layout_of, wrap
 
 _origins: dict[int, str] = {}
 """By address of a host storage that is about to be saved: the GPU it stands for."""
@@ -46,29 +45,29 @@ def _label(storage: Any) -> str | None:
     return _origins.get(storage.data_ptr()) if storage.device.type == "cpu" else None
 
 
-_load = torch.load
+_load, _rebuild = torch.load, torch._utils._rebuild_tensor
+_arriving: dict[int, Block | int] = {}
+"""By host storage that is being loaded: the GPU it belongs to, then its block there, which its tensors share."""
 
 
 def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """Load a file onto the host, then move to GPUs what belongs there."""
-    targets: dict[int, int] = {}
+    """Load a file onto the host, and each tensor that belongs on a GPU from there."""
 
     def place(storage: Any, location: str) -> Any:
         wanted = _wanted(map_location, storage, location)
-        index = index_of(wanted) if isinstance(wanted, (str, torch.device)) else None
-        if index is not None:
-            targets[storage.data_ptr()] = index
+        if wanted is None or isinstance(wanted, (str, torch.device)):
+            index = index_of(wanted)
+            if index is not None:
+                _arriving[storage._cdata] = index
             return storage
-        return storage if wanted is None or isinstance(wanted, (str, torch.device)) else wanted
+        return wanted
 
-    if map_location is not None and _only_host(map_location):
+    if isinstance(map_location, (str, torch.device)) and index_of(map_location) is None:
         return _load(f, map_location, *args, **kwargs)
-    loaded = _load(f, place, *args, **kwargs)
-    return tree_map_only(torch.Tensor, lambda tensor: _move(tensor, targets), loaded) if targets else loaded
-
-
-def _only_host(map_location: Any) -> bool:
-    return isinstance(map_location, (str, torch.device)) and index_of(map_location) is None
+    try:
+        return _load(f, place, *args, **kwargs)
+    finally:
+        _arriving.clear()
 
 
 def _wanted(map_location: Any, storage: Any, location: str) -> Any:
@@ -81,19 +80,22 @@ def _wanted(map_location: Any, storage: Any, location: str) -> Any:
     return map_location
 
 
-def _move(tensor: torch.Tensor, targets: dict[int, int]) -> torch.Tensor:
-    index = targets.get(tensor.untyped_storage().data_ptr())
-    if index is None:
-        return tensor
-    with torch.no_grad():
-        moved = moves.cuda(tensor.detach(), index)
-    if isinstance(tensor, torch.nn.Parameter):
-        return torch.nn.Parameter(moved, tensor.requires_grad)
-    return moved.requires_grad_(tensor.requires_grad)
+def rebuild(storage: Any, offset: int, size: Any, stride: Any) -> torch.Tensor:
+    """Make a tensor of a storage that is being loaded, where it belongs."""
+    host = _rebuild(storage, offset, size, stride)
+    untyped = storage._untyped_storage
+    place = _arriving.get(untyped._cdata)
+    if place is None:
+        return host
+    if isinstance(place, int):
+        whole = torch.empty(0, dtype=host.dtype).set_(untyped)
+        place = _arriving[untyped._cdata] = moves.cuda(whole, place).block
+    return wrap(layout_of(host), place)
 
 
 def install() -> None:
     """Teach torch to save and load tensors of emulated GPUs."""
     EmulatedTensor.__reduce_ex__ = reduce
     torch.serialization.register_package(5, _label, lambda storage, location: None)
-    torch.load = load
+    torch.load = torch.serialization.load = load
+    torch._utils._rebuild_tensor = rebuild

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class State:
     """The session, the GPU that is current, and which part of a training step runs."""
 
-    __slots__ = ("chance", "current", "generators", "optimizing", "seconds_scale", "session", "steps", "target")
+    __slots__ = ("capturing", "chance", "current", "generators", "optimizing", "seconds_scale", "session", "steps", "target")
 
     def __init__(self) -> None:
         self.session: Session | None = None
@@ -28,6 +28,8 @@ class State:
         """Index of the GPU that the factory call in progress asked for."""
         self.generators: dict[int, torch.Generator] = {}
         """Random state of each GPU, apart from the host's."""
+        self.capturing = False
+        """Whether a CUDA graph is being captured."""
         self.optimizing = False
         self.steps = 0
         self.seconds_scale = 1.0

@@ -109,10 +109,6 @@ class Stream:
 
     def is_capturing(self) -> bool:
         """Say whether a graph is being captured."""
-        return Graph.capturing
-
-    def is_capturing(self) -> bool:
-        """Say whether a graph is being captured."""
         return state.capturing
 
     def record_event(self, event: Event | None = None) -> Event:
