@@ -68,7 +68,7 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(TOOLS): $(INPUTS) | $(BIN)/python
-	@$(PIP_INSTALL) -e '.[ray,test]'
+	@$(PIP_INSTALL) -e '.[monitor,ray,test,torch]'
 	@touch $@ $(RUNTIME)
 
 # Installing builds the native library; this renews it when its source, or what it shares with Python, has changed.

@@ -148,6 +148,10 @@ class Gpu:
         """Make the host wait for everything."""
         self.wait_for(self.timeline.tail)
 
+    def busy_seconds(self) -> float:
+        """Return the seconds of work that are done; what is still queued when a program ends never happens."""
+        return self.timeline.busy - max(0.0, self.timeline.tail - self.now())
+
     def seconds_between(self, start: float, end: float) -> float:
         """Return the clock's seconds between two positions that were reached."""
         now = self.clock.now()

@@ -37,7 +37,7 @@ class ProcessReport:
         """Return device seconds by where their durations came from, and the error to expect of the largest part."""
         models = dict(self.profiled)
         costs = operation_costs(gpus[0].kind)
-        rest = sum(gpu.timeline.busy for gpu in gpus) - sum(models.values())
+        rest = sum(gpu.busy_seconds() for gpu in gpus) - sum(models.values())
         models[costs.origin] = max(0.0, rest)
         by_profile = sum(self.profiled.values()) > models[costs.origin]
         return models, self.profile_error if by_profile else costs.expected_error
@@ -52,7 +52,7 @@ class ProcessReport:
             "pid": os.getpid(),
             "gpus": [gpu.index for gpu in gpus],
             "emulated_seconds": session.clock.now() - self.started,
-            "device_seconds": sum(gpu.timeline.busy for gpu in gpus),
+            "device_seconds": sum(gpu.busy_seconds() for gpu in gpus),
             "waited_seconds": sum(gpu.waited for gpu in gpus),
             "peak_memory_bytes": max(gpu.memory.peak for gpu in gpus),
             "peak_reserved_bytes": max(gpu.memory.reserved_peak for gpu in gpus),
