@@ -17,7 +17,7 @@ SMALL_COPY = 64 * 1024
 """Bytes up to which CUDA sends pageable memory along with the command instead of through a staging buffer."""
 
 RING_EFFICIENCY = 0.75
-"""Share of a link's data-sheet bandwidth that a ring of GPUs reaches, as collective benchmarks usually find."""
+"""Share of a link's data-sheet bandwidth that a ring of GPUs is taken to reach: an assumption."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class GpuKind:
     copy_latency_s: float = 150e-6
     """Fixed cost of a copy from pageable memory."""
     small_copy_latency_s: float = 10e-6
-    """Fixed cost of a copy from pinned memory, or of a small one."""
+    """Fixed cost of a copy from pinned memory, or of a small one; like the next two typical figures, not measured."""
     launch_latency_s: float = 5e-6
     """From the call to the start of a kernel on an idle GPU."""
     kernel_floor_s: float = 3e-6

@@ -19,12 +19,12 @@ ROOFLINE_BANDWIDTH = 0.75
 """Share of the memory bandwidth that it reaches."""
 
 ATTENTION_COMPUTE = 0.5
-"""Share of the peak FLOP/s that fused attention reaches: its softmax keeps the matrix units waiting."""
+"""Share of the peak FLOP/s that fused attention is taken to reach: an assumption, below that of matrix products."""
 
 LOW_PRECISION_GAIN = 0.5
-"""Share of the gain in peak FLOP/s that a convolution makes of a lower precision.
+"""Share of the gain in peak FLOP/s that a convolution is taken to make of a lower precision: an assumption.
 
-V100 for example: 8 times the peak with tensor cores, but about 4 times the speed.
+V100 for example: 8 times the peak with tensor cores, so 4 times the speed.
 """
 
 
