@@ -143,12 +143,14 @@ def test_any_text_names_a_node(node_name: str) -> None:
 
 
 def _use(seat: Seat, node: Node, answers: Any) -> None:
-    for use in (lambda: seat.device_time(1e9), lambda: seat.submit(1e9, 0.0, 1e9), lambda: seat.publish(steps=7)):
+    for use in (lambda: seat.device_time(1e9), lambda: seat.submit(1e9, 0.0, 1e9), lambda: seat.reserve(1)):
         try:
             use()
             answers.put("went through")
         except InputError as error:
             answers.put(str(error))
+    seat.publish(steps=7)
+    seat.release(100)  # as when the copies of a parent's tensors are freed
     seat.leave()
     node.close()
 
@@ -159,6 +161,7 @@ def test_a_forked_child_has_no_seat_and_cannot_disturb_its_parent(open_node: Ope
     seat = node.sit(0)
     now = node.clock.now()
     seat.submit(now + 5, now, 5)
+    seat.reserve(100)
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     child = context.Process(target=_use, args=(seat, node, answers))
@@ -168,7 +171,8 @@ def test_a_forked_child_has_no_seat_and_cannot_disturb_its_parent(open_node: Ope
     assert all(f"belongs to process {os.getpid()}, and a forked process cannot use it" in each for each in found)
     assert seat.reached_at(now + 5, now) == pytest.approx(now + 5)
     view = next(view for view in live_nodes() if view.name == node_name)
-    assert [(each.pid, each.steps) for each in view.gpus[0].seats] == [(os.getpid(), 0)]
+    (mine,) = view.gpus[0].seats
+    assert (mine.pid, mine.steps, mine.reserved_bytes) == (os.getpid(), 0, 100)
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")

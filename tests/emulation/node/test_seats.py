@@ -8,6 +8,7 @@ from tests.emulation.node.conftest import MEMORY, V100, OpenNode, Story
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import VirtualClock
 from gpuyard.emulation.node import GpuBusyError, GpuSlot, Seat
+from gpuyard.emulation.node import node as look
 
 Tell = partial[Story]
 NO_SWITCH = "time-slice:switch=0s"
@@ -191,6 +192,21 @@ def test_leaving_frees_memory_and_time(tell: Tell) -> None:
     assert stays.reserve(MEMORY)
     assert not stays.crowded
     assert story.progress(stays, 1, 2) == pytest.approx(1)
+
+
+def test_who_has_left_cannot_touch_the_seat_of_the_next(open_node: OpenNode) -> None:
+    node = open_node()
+    left = node.sit(0)
+    left.leave()
+    following = open_node().sit(0)
+    assert following.reserve(1000)
+    left.release(500)
+    left.publish(allocated=7)
+    left.leave()
+    (view,) = look(node.name).gpus[0].seats
+    assert (view.reserved_bytes, view.allocated_bytes) == (1000, 0)
+    with pytest.raises(InputError, match="has left its seat"):
+        left.device_time(node.clock.now())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from math import inf
 
+from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import Clock
 from gpuyard.emulation.node.crowd import BUSY, LIMIT, REAP_S, RESERVED, TAIL, Crowd
 from gpuyard.emulation.node.fluid import Fluid, Load
@@ -18,6 +19,7 @@ from gpuyard.emulation.node.sharing import rates
 RECHECK_S = 0.02
 """How often, in real seconds, a wait in company looks whether it goes faster by now."""
 
+_NOWHERE = -1
 _ALLOCATED, _PEAK, _STEPS = SEAT.word("allocated"), SEAT.word("peak"), SEAT.word("steps")
 
 
@@ -112,6 +114,8 @@ class Seat:
         return fluid, load
 
     def _advance(self, now: float) -> tuple[Fluid, Load]:
+        if self._number == _NOWHERE:
+            raise InputError("this process has left its seat at the GPU", hint="Sit down again")
         fluid = self._crowd.advance(now)
         return fluid, fluid.loads[self._crowd.seats.index(self._number)]
 
@@ -144,10 +148,11 @@ class Seat:
         return mine <= self.memory_limit and self._crowd.memory_used + nbytes <= self._crowd.memory_bytes
 
     def release(self, nbytes: int) -> None:
-        """Give memory back."""
-        with self._crowd.lock:
-            held = self._words[self._base + RESERVED]
-            self._words[self._base + RESERVED] = max(0, held - nbytes)
+        """Give memory back; after leaving, or in a forked process, there is none to give."""
+        if self._sits:
+            with self._crowd.lock:
+                held = self._words[self._base + RESERVED]
+                self._words[self._base + RESERVED] = max(0, held - nbytes)
 
     def free_memory(self) -> int:
         """Return the bytes that nobody has reserved, and this process's limit still allows."""
@@ -162,16 +167,21 @@ class Seat:
 
     def publish(self, *, allocated: int | None = None, peak: int | None = None, steps: int | None = None) -> None:
         """Tell monitors how much memory tensors use and have used at most, and how many steps are done."""
-        self._crowd.segment.check_owner()
         for at, value in ((_ALLOCATED, allocated), (_PEAK, peak), (_STEPS, steps)):
-            if value is not None:
+            if value is not None and self._sits:
                 self._words[self._base + at] = value
 
+    @property
+    def _sits(self) -> bool:
+        """Whether the seat is this process's: it has not left, nor inherited the seat through a fork."""
+        return self._number in self._crowd.own and self._crowd.segment.is_open
+
     def leave(self) -> None:
-        """Free the seat with its memory and its place in the queue. A forked process has none to free."""
-        if self._crowd.segment.is_open and self._number in self._crowd.own:
+        """Free the seat with its memory and its place in the queue."""
+        if self._sits:
             with self._crowd.lock:
                 self._crowd.vacate(self._number, self._crowd.reap(self._clock.now()))
+            self._number = _NOWHERE  # somebody else may sit there next
             self._forget()
 
     def _forget(self) -> None:
