@@ -1,0 +1,1 @@
+"""Measures a program, or predicts it where there is no GPU, and writes a profile."""
