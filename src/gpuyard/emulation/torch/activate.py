@@ -140,6 +140,7 @@ def _stand_in_for_cuda() -> None:
     _stand_in_for_autocast()
     torch.compile = _uncompiled
     torch.backends.cudnn.is_available = lambda: True
+    torch.backends.cudnn.is_acceptable = lambda tensor: tensor.is_cuda
     torch.backends.cudnn.version = lambda: 90100
 
 

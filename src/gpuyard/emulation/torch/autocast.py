@@ -14,7 +14,7 @@ _LOWER = (
     "matmul", "mm", "addmm", "bmm", "baddbmm", "addbmm", "addmv", "addr", "mv", "linear", "conv1d", "conv2d", "conv3d",
     "conv_tbc", "conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input", "convolution", "chain_matmul",
     "linalg_multi_dot", "prelu", "einsum", "scaled_dot_product_attention", "lstm_cell", "gru_cell", "rnn_tanh_cell",
-    "rnn_relu_cell",
+    "rnn_relu_cell", "_cudnn_rnn",
 )  # fmt: skip
 """Run in the lower precision."""
 

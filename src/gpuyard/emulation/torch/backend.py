@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from gpuyard.emulation.torch import attention, reading, specials  # noqa: F401 - they add to the tensor and to the table of operations
+from gpuyard.emulation.torch import attention, reading, recurrent, specials  # noqa: F401 - they add to the tensor and to the table of operations
 from gpuyard.emulation.torch.dispatch import dispatch
 from gpuyard.emulation.torch.tensor import BACKEND, set_backend_device
 
@@ -51,6 +51,9 @@ def register(device_module: Any) -> None:
         operation = getattr(overload, name.split(".")[1] if "." in name else "default")
         factories.impl(name, _bound(operation), "PrivateUse1")
     factories.impl("scaled_dot_product_attention", attention.attend, "AutogradPrivateUse1")
+    for name in recurrent.MODES:
+        for overload, layer in recurrent.layers(name).items():
+            factories.impl(f"{name}.{overload}", layer, "AutogradPrivateUse1")
     _libraries.extend([fallback, factories])
 
 

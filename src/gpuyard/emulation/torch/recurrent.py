@@ -1,0 +1,124 @@
+"""Recurrent layers as one fused operation, which is what CUDA runs: all steps, layers and directions together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._decomp import decomposition_table
+
+from gpuyard.emulation.torch import values
+from gpuyard.emulation.torch.learn import shapes_only
+from gpuyard.emulation.torch.specials import special
+from gpuyard.emulation.torch.state import state
+from gpuyard.emulation.torch.tensor import EmulatedTensor, layout_of, new
+from gpuyard.emulation.torch.work import PRECISION
+from gpuyard.profiles.operations import OperationClass, Phase, Work, operation_costs
+
+aten = torch.ops.aten
+
+MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+"""What cuDNN calls the kinds of layer."""
+_GATES = (1, 1, 4, 3)
+
+_KERNELS_A_STEP: dict[Phase, int] = {"forward": 2, "backward": 3}
+"""Kernels for each step of each layer: a matrix product and the gates; backward, a product for the weights too."""
+
+
+def layers(name: str) -> dict[str, Callable[..., Any]]:
+    """Return what stands in for torch's operator of this name, by overload."""
+    mode = MODES[name]
+
+    def of_tensor(
+        data: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+        bidirectional: bool, batch_first: bool,
+    ) -> Any:  # fmt: skip
+        if values.Policy.compute:
+            step_by_step = decomposition_table[getattr(aten, name).input]
+            return step_by_step(data, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
+        return _fused(mode, data, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, [])
+
+    def of_packed(
+        data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
+        train: bool, bidirectional: bool,
+    ) -> Any:  # fmt: skip
+        if values.Policy.compute:
+            step_by_step = decomposition_table[getattr(aten, name).data]
+            return step_by_step(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
+        sizes = batch_sizes.tolist()
+        return _fused(mode, data, hx, params, has_biases, num_layers, dropout, train, bidirectional, False, sizes)
+
+    return {"input": of_tensor, "data": of_packed}
+
+
+def _fused(
+    mode: int, data: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
+    bidirectional: bool, batch_first: bool, batch_sizes: list[int],
+) -> Any:  # fmt: skip
+    hidden, cell = hx if isinstance(hx, (list, tuple)) else (hx, None)
+    width = hidden.shape[2] if cell is None else cell.shape[2]
+    projected = hidden.shape[2] if hidden.shape[2] != width else 0
+    per_layer = (4 if has_biases else 2) + bool(projected)
+    output, hidden, cell, _, _ = aten._cudnn_rnn.default(
+        data, params, per_layer, None, hidden, cell, mode, width, projected, num_layers, batch_first, dropout, train,
+        bidirectional, batch_sizes, None,
+    )  # fmt: skip
+    return (output, hidden, cell) if mode == MODES["lstm"] else (output, hidden)
+
+
+@special(aten._cudnn_rnn.default)
+def _forward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    data, weights, _, _, hidden, cell, mode, width, projected, _, batch_first, _, train, bidirectional, sizes, _ = args
+    gpu = data.block.gpu
+    steps, rows = _steps_and_rows(data, batch_first, sizes)
+    directions = 2 if bidirectional else 1
+    shape = (*data.shape[:-1], directions * (projected or width))
+    output = new(layout_of(torch.empty(shape, dtype=data.dtype, device="meta")), gpu)
+    kept = rows * width * (_GATES[mode] + 1) * hidden.shape[0] if train else 0
+    reserve = new(layout_of(torch.empty(kept, dtype=data.dtype, device="meta")), gpu)
+    _launch(data, weights, steps, rows, hidden.shape[0], "forward")
+    return output, _like(hidden), _like(cell, hidden), reserve, _like(None, hidden)
+
+
+@special(aten._cudnn_rnn_backward.default)
+def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    data, weights, hidden, cell, batch_first, sizes = args[0], args[1], args[4], args[5], args[14], args[18]
+    steps, rows = _steps_and_rows(data, batch_first, sizes)
+    _launch(data, weights, steps, rows, hidden.shape[0], "backward")
+    return _like(data), _like(hidden), _like(cell, hidden), [_like(weight) for weight in weights]
+
+
+def _steps_and_rows(data: Any, batch_first: bool, sizes: list[int]) -> tuple[int, int]:
+    """Time steps, and vectors over all of them."""
+    if sizes:
+        return len(sizes), data.shape[0]
+    return data.shape[1 if batch_first else 0], data.shape[0] * data.shape[1]
+
+
+def _like(tensor: Any, else_empty_like: Any = None) -> EmulatedTensor:
+    if tensor is None:
+        return new(layout_of(shapes_only(else_empty_like).new_empty(0)), else_empty_like.block.gpu)
+    return new(layout_of(torch.empty_like(shapes_only(tensor))), tensor.block.gpu)
+
+
+def _launch(data: Any, weights: list[Any], steps: int, rows: int, layers: int, phase: Phase) -> None:
+    """Queue the work of all layers: every vector goes once through every weight, and twice on the way back."""
+    size = sum(weight.form.numel for weight in weights if weight.dim() == 2)
+    passes = 1 if phase == "forward" else 2
+    work = Work(
+        OperationClass.MATMUL,
+        flops=2.0 * passes * rows * size,
+        bytes=passes * (data.form.nbytes + size * data.dtype.itemsize),
+        kernels=_KERNELS_A_STEP[phase] * steps * layers,
+        precision=PRECISION.get(data.dtype, "fp32"),
+    )
+    gpu = data.block.gpu
+    gpu.launch(operation_costs(gpu.kind).seconds(work, phase) * state.seconds_scale)
+
+
+for _name in MODES:
+    for _overload, _layer in layers(_name).items():
+        special(getattr(getattr(aten, _name), _overload))(
+            lambda func, args, kwargs, layer=_layer: layer(*args, **kwargs)
+        )
