@@ -1,6 +1,8 @@
 """What sharing does to the time of each process, told second by second without waiting for any of them."""
 
+import struct
 from functools import partial
+from math import nan
 
 import pytest
 from tests.emulation.node.conftest import MEMORY, V100, OpenNode, Story
@@ -9,6 +11,8 @@ from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import VirtualClock
 from gpuyard.emulation.node import GpuBusyError, GpuSlot, Seat
 from gpuyard.emulation.node import node as look
+from gpuyard.emulation.node.layout import SEAT, seat_offset
+from gpuyard.emulation.node.segment import path_of
 
 Tell = partial[Story]
 NO_SWITCH = "time-slice:switch=0s"
@@ -192,6 +196,21 @@ def test_leaving_frees_memory_and_time(tell: Tell) -> None:
     assert stays.reserve(MEMORY)
     assert not stays.crowded
     assert story.progress(stays, 1, 2) == pytest.approx(1)
+
+
+def test_nonsense_in_one_seat_does_not_reach_the_others(tell: Tell) -> None:
+    story = tell(NO_SWITCH)
+    seat, broken = story.sit(), story.sit()
+    with path_of(story.node.name).open("r+b") as file:
+        file.seek(seat_offset(0, 1) + SEAT.offsets["tail"])
+        file.write(struct.pack("<d", nan))
+        file.seek(seat_offset(0, 1) + sum(field.size for field in SEAT.fields))
+        file.write(struct.pack("<3d", nan, nan, nan))
+    story.queue(seat, 0, 100)
+    assert story.progress(seat, 1, 2) == pytest.approx(1)
+    assert story.progress(broken, 2, 3) == pytest.approx(1)
+    story.queue(broken, 3, 100)
+    assert story.progress(seat, 3, 4) == pytest.approx(0.5)
 
 
 def test_who_has_left_cannot_touch_the_seat_of_the_next(open_node: OpenNode) -> None:

@@ -44,7 +44,7 @@ class Crowd:
         start = gpu_offset(gpu) // WORD
         self.generation_at = start + GPU.word("generation")
         self._taken_at, self._updated_at = start + GPU.word("taken"), start + GPU.word("updated")
-        self._reaped_at, self._ticket_at = start + GPU.word("reaped"), start + GPU.word("next_ticket")
+        self._reaped_at, self._ticket_at = start + GPU.word("reaped"), start + GPU.word("last_ticket")
         self._retired_at = start + GPU.word("retired_busy")
         self.memory_bytes: int = self.words[start + GPU.word("memory_bytes")]
         self.context_bytes: int = self.words[start + GPU.word("context_bytes")]

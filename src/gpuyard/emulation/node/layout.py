@@ -130,7 +130,7 @@ GPU = Record(
         Field("taken", "u64", "one bit for each seat that is taken"),
         Field("updated", "f64", "emulated seconds up to which its seats are advanced"),
         Field("reaped", "f64", "emulated seconds at which dead seats were last looked for"),
-        Field("next_ticket", "u64", "last ticket given out under the fifo policy"),
+        Field("last_ticket", "u64", "last ticket given out under the fifo policy"),
         Field("retired_busy", "f64", "seconds of work done at seats that are free again"),
     ),
 )
