@@ -71,7 +71,7 @@ def test_version() -> None:
 def test_an_unknown_command_names_the_nearest() -> None:
     done = gpuyard("simulat")
     assert done.returncode == 2
-    assert "Did you mean 'simulate'?" in done.stderr
+    assert "Did you mean 'simulate'" in done.stderr
 
 
 @pytest.mark.parametrize(
