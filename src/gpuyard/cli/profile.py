@@ -21,8 +21,12 @@ def _group() -> None:
 
 @app.command("torch", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 def profile_torch(
-    script: Annotated[list[str], typer.Argument(metavar="SCRIPT [ARGS]…", help="A training script, with its arguments.")],
-    gpu: Annotated[str, typer.Option(metavar="KIND", help="Predict for this GPU kind even if a real GPU is here.")] = "",
+    script: Annotated[
+        list[str], typer.Argument(metavar="SCRIPT [ARGS]…", help="A training script, with its arguments.")
+    ],
+    gpu: Annotated[
+        str, typer.Option(metavar="KIND", help="Predict for this GPU kind even if a real GPU is here.")
+    ] = "",
     name: Annotated[str, typer.Option(help="Name of the model; by default that of its class.")] = "",
     out: Annotated[Path | None, typer.Option(metavar="FILE.yaml", help="Write the profile, or add to it.")] = None,
     format: Annotated[Format, typer.Option(help="How to print it.")] = Format.table,
@@ -33,7 +37,10 @@ def profile_torch(
 
     kind = gpu or (None if has_gpu() else "A100")
     if kind is not None:
-        say(f"no GPU is measured: steps are predicted for {kind} from costs of operations" + ("" if gpu else " (--gpu KIND)"))
+        say(
+            f"no GPU is measured: steps are predicted for {kind} from costs of operations"
+            + ("" if gpu else " (--gpu KIND)")
+        )
     profile = record(script, kind, name or None)
     rows = [
         {

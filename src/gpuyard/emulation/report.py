@@ -25,6 +25,8 @@ class ProcessReport:
     profiled: dict[str, float] = field(default_factory=dict)
     """Seconds of passes whose durations came from a profile, by its name."""
     profile_error: float = 0.0
+    one_wait_per_pass: str = ""
+    """The model whose passes were too short to be emulated operation by operation."""
     branched_at: str = ""
     notices: list[str] = field(default_factory=list)
 
@@ -38,8 +40,10 @@ class ProcessReport:
         models = dict(self.profiled)
         costs = operation_costs(gpus[0].kind)
         rest = sum(gpu.busy_seconds() for gpu in gpus) - sum(models.values())
+        by_profile = sum(models.values()) > rest
         models[costs.origin] = max(0.0, rest)
-        by_profile = sum(self.profiled.values()) > models[costs.origin]
+        if self.one_wait_per_pass:
+            models = {f"{model}, one wait per pass": seconds for model, seconds in models.items()}
         return models, self.profile_error if by_profile else costs.expected_error
 
     def write(self, session: Session) -> None:
@@ -60,6 +64,7 @@ class ProcessReport:
             "steps": self.steps,
             "duration_models": models,
             "expected_error": error,
+            "one_wait_per_pass": self.one_wait_per_pass or None,
             "branched_on_made_up_value_at": self.branched_at or None,
             "notices": self.notices,
         }

@@ -72,7 +72,11 @@ class Session:
             gpu = Gpu(index, kind, self.clock, PrivateSeat(memory))
         else:
             seat = self.node.sit(
-                self.visible[index], priority=self.settings.priority, share=self.settings.share, memory_limit=limit
+                self.visible[index],
+                priority=self.settings.priority,
+                share=self.settings.share,
+                demand=self.settings.share,
+                memory_limit=limit,
             )
             gpu = Gpu(index, kind, self.clock, seat)
         self._gpus[index] = gpu

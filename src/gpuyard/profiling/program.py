@@ -41,7 +41,9 @@ def record(script: Sequence[str], gpu: str | None, name: str | None = None) -> S
         raise InputError("is not a file", field="script", value=script[0])
     environment = dict(os.environ)
     if gpu is not None:
-        environment.update(Settings(gpus=find_gpu(gpu).key, clock="virtual").environment())
+        environment.update(
+            Settings(gpus=find_gpu(gpu).key, clock="virtual", profile="none", granularity="op").environment()
+        )
     with tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
         target = Path(folder) / "steps.json"
         environment[VARIABLE] = str(target)

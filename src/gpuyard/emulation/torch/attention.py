@@ -69,6 +69,8 @@ def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     _launch(query, key, [gradient, query, key, value, query, key, value], passes=2.5)
     inputs = (query, key, value, bias)
     return tuple(
-        new(layout_of(torch.empty_like(shapes_only(tensor))), query.block.gpu) if needed and tensor is not None else None
+        new(layout_of(torch.empty_like(shapes_only(tensor))), query.block.gpu)
+        if needed and tensor is not None
+        else None
         for tensor, needed in zip(inputs, wanted, strict=True)
     )

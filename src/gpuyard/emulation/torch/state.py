@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 class State:
     """The session, the GPU that is current, and which part of a training step runs."""
 
-    __slots__ = ("capturing", "chance", "current", "generators", "optimizing", "seconds_scale", "session", "steps", "target")
+    __slots__ = (
+        "capturing",
+        "chance",
+        "current",
+        "generators",
+        "optimizing",
+        "seconds_scale",
+        "session",
+        "steps",
+        "target",
+    )
 
     def __init__(self) -> None:
         self.session: Session | None = None

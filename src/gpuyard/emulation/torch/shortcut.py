@@ -1,0 +1,144 @@
+"""One wait per pass, for models whose steps are shorter than the host needs to emulate their operations one by one.
+
+A model's first passes run operation by operation and are measured. If the host was slower than the GPU would be, later passes
+on inputs of the same shapes are one operation with the same results, duration and memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from gpuyard.emulation.device import Gpu
+from gpuyard.emulation.torch.state import state
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, Layout, layout_of, new
+
+TRIALS = 3
+"""Passes that are measured before it is decided; the first of them learns the shapes and is slow."""
+
+
+class Lesson:
+    """What a model does with inputs of given shapes."""
+
+    def __init__(self) -> None:
+        self.trials = 0
+        self.possible = True
+        self.host_s = float("inf")
+        self.forward_s = self.backward_s = self.after_forward_s = 0.0
+        """Device seconds, unscaled: of the forward pass, of the backward pass, and of all until the step's end."""
+        self.forms: list[Layout] = []
+        self.structure: Any = None
+        self.saved_bytes = 0
+        self.with_gradient: list[bool] = []
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the host takes longer than the GPU."""
+        device_s = self.forward_s + self.after_forward_s
+        return self.possible and self.trials >= TRIALS and 0.0 < device_s < self.host_s
+
+
+class Shortcut:
+    """Decides how the passes of one model are carried out."""
+
+    def __init__(self) -> None:
+        self._lessons: dict[Any, Lesson] = {}
+        self._running: tuple[Lesson, torch.nn.Module, Gpu, bool] | None = None
+        self._busy = self._began = 0.0
+
+    def run(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], original: Callable[..., Any]
+    ) -> Any:
+        """Carry out a forward pass."""
+        granularity = state.session.settings.granularity if state.session else "op"
+        leaves = pytree.tree_leaves((args, kwargs))
+        inputs = [leaf for leaf in leaves if type(leaf) is EmulatedTensor]
+        if granularity == "op" or not inputs:
+            return original(module, *args, **kwargs)
+        key = (
+            tuple(leaf.form if type(leaf) is EmulatedTensor else str(leaf) for leaf in leaves),
+            module.training, torch.is_grad_enabled(), torch.is_autocast_enabled("cuda"),
+        )  # fmt: skip
+        lesson = self._lessons.setdefault(key, Lesson())
+        gpu = inputs[0].block.gpu
+        short = lesson.is_short or (granularity == "pass" and lesson.possible and lesson.trials >= TRIALS)
+        self._began, before, memory = time.perf_counter(), gpu.timeline.busy, gpu.memory.allocated
+        if short:
+            output = _replay(lesson, module, gpu, inputs)
+        else:
+            output = original(module, *args, **kwargs)
+            lesson.forward_s = (gpu.timeline.busy - before) / state.seconds_scale
+            _describe(lesson, output, gpu.memory.allocated - memory)
+        self._busy, self._running = gpu.timeline.busy, (lesson, module, gpu, short)
+        return output
+
+    def before_step(self) -> None:
+        """Note how long the backward pass took, when the optimizer begins."""
+        if self._running is not None and not self._running[3]:
+            lesson, module, gpu, _ = self._running
+            lesson.backward_s = (gpu.timeline.busy - self._busy) / state.seconds_scale
+            lesson.with_gradient = [parameter.grad is not None for parameter in module.parameters()]
+
+    def finish_step(self) -> None:
+        """Compare what the host took with what the GPU would take."""
+        if self._running is None:
+            return
+        lesson, module, gpu, short = self._running
+        self._running = None
+        after_forward = (gpu.timeline.busy - self._busy) / state.seconds_scale
+        if short:
+            # The loss is still computed operation by operation: what it takes is no part of the one wait.
+            lesson.backward_s = max(0.0, lesson.backward_s + lesson.after_forward_s - after_forward)
+            return
+        lesson.after_forward_s = after_forward
+        lesson.trials += 1
+        lesson.host_s = min(lesson.host_s, time.perf_counter() - self._began)
+        if lesson.trials == TRIALS and lesson.is_short and state.session is not None:
+            state.session.report.one_wait_per_pass = type(module).__name__
+
+
+def _describe(lesson: Lesson, output: Any, held: int) -> None:
+    """Note what a pass returned and kept in memory; a pass whose results have values is never replaced."""
+    leaves, lesson.structure = pytree.tree_flatten(output)
+    if not leaves or any(type(leaf) is not EmulatedTensor or leaf.block.values is not None for leaf in leaves):
+        lesson.possible = False
+        return
+    lesson.forms = [
+        layout_of(torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")) for leaf in leaves
+    ]
+    lesson.saved_bytes = max(0, held - sum(form.nbytes for form in lesson.forms))
+
+
+def _replay(lesson: Lesson, module: torch.nn.Module, gpu: Gpu, inputs: list[Any]) -> Any:
+    parameters = list(module.parameters())
+    results = _OnePass.apply(lesson, gpu, len(inputs), *inputs, *parameters)
+    return pytree.tree_unflatten(list(results), lesson.structure)
+
+
+class _OnePass(torch.autograd.Function):
+    """A whole model as one operation."""
+
+    @staticmethod
+    def forward(ctx: Any, lesson: Lesson, gpu: Gpu, count: int, *tensors: Any) -> Any:
+        gpu.launch(lesson.forward_s * state.seconds_scale)
+        ctx.lesson, ctx.gpu, ctx.count = lesson, gpu, count
+        ctx.forms = [tensor.form for tensor in tensors]
+        ctx.saved = Block(gpu, lesson.saved_bytes) if any(ctx.needs_input_grad) else None
+        results = tuple(new(form, gpu) for form in lesson.forms)
+        ctx.mark_non_differentiable(*(result for result in results if not result.dtype.is_floating_point))
+        return results
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        ctx.gpu.launch(ctx.lesson.backward_s * state.seconds_scale)
+        ctx.saved = None
+        wanted = [True] * ctx.count + (ctx.lesson.with_gradient or [True] * (len(ctx.forms) - ctx.count))
+        made = [
+            new(form, ctx.gpu) if needed and used else None
+            for form, needed, used in zip(ctx.forms, ctx.needs_input_grad[3:], wanted, strict=True)
+        ]
+        return None, None, None, *made
