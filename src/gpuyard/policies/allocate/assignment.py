@@ -12,6 +12,7 @@ import numpy as np
 
 from gpuyard.core.errors import InputError
 from gpuyard.core.kernel import Floats, Ints
+from gpuyard.policies.allocate.solver import silent_solver
 
 WHOLE = 1e-6
 """How far from a whole number a solver's answer may be and still count as whole."""
@@ -90,15 +91,16 @@ def split(
     need = np.column_stack([np.ones(len(firsts)), amounts[firsts]]).T * gpus[firsts]  # resource x sort of job
     limits = np.column_stack([node_gpus, capacity]).astype(np.float64)
     nodes = len(limits)
-    answer = linprog(
-        np.kron(np.arange(nodes), gpus[firsts]).astype(np.float64),
-        A_ub=kron(eye_array(nodes), csr_array(need), format="csr"),
-        b_ub=limits.ravel(),
-        A_eq=kron(np.ones((1, nodes)), eye_array(len(firsts)), format="csr"),
-        b_eq=np.array([len(group) for group in alike], dtype=np.float64),
-        method="highs-ds",  # simplex: its answer is a vertex, so few jobs are fractional
-        options={"time_limit": time_limit_s},
-    )
+    with silent_solver():
+        answer = linprog(
+            np.kron(np.arange(nodes), gpus[firsts]).astype(np.float64),
+            A_ub=kron(eye_array(nodes), csr_array(need), format="csr"),
+            b_ub=limits.ravel(),
+            A_eq=kron(np.ones((1, nodes)), eye_array(len(firsts)), format="csr"),
+            b_eq=np.array([len(group) for group in alike], dtype=np.float64),
+            method="highs-ds",  # simplex: its answer is a vertex, so few jobs are fractional
+            options={"time_limit": time_limit_s},
+        )
     if answer.x is None or answer.status != 0:
         return None
     shares = np.zeros((nodes, len(gpus)))
@@ -127,12 +129,13 @@ def _counts(
     one_each = csr_array((np.ones(len(sort)), (sort, np.arange(len(sort)))))
     limits = np.array(totals, dtype=np.float64)
     for _ in range(_ATTEMPTS):
-        answer = milp(
-            -rows[:, -1] * (sizes[sort] if weighted else 1.0),
-            integrality=np.ones(len(sort)),
-            constraints=[LinearConstraint(need, ub=limits), LinearConstraint(one_each, lb=members, ub=members)],
-            options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
-        )
+        with silent_solver():
+            answer = milp(
+                -rows[:, -1] * (sizes[sort] if weighted else 1.0),
+                integrality=np.ones(len(sort)),
+                constraints=[LinearConstraint(need, ub=limits), LinearConstraint(one_each, lb=members, ub=members)],
+                options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
+            )
         if answer.x is None:
             return None
         counts = np.rint(answer.x).astype(np.int64)
