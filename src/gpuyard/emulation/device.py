@@ -16,14 +16,29 @@ PUBLISH_EVERY_S = 0.0005
 class Seat(Protocol):
     """A process's place at one GPU: how fast its device time passes, and what memory it may take."""
 
-    def device_time(self, now: float) -> float: ...
-    def submit(self, tail: float, now: float, busy: float) -> None: ...
-    def reached_at(self, position: float, now: float) -> float: ...
-    def wait_until(self, position: float, clock: Clock) -> None: ...
-    def reserve(self, nbytes: int) -> bool: ...
-    def release(self, nbytes: int) -> None: ...
-    def free_memory(self) -> int: ...
-    def leave(self) -> None: ...
+    def device_time(self, now: float) -> float:
+        """Return how far this process's time on the GPU has come."""
+
+    def submit(self, tail: float, now: float, busy: float) -> None:
+        """Say where the queue ends, and how many seconds of work were queued so far."""
+
+    def reached_at(self, position: float, now: float) -> float:
+        """Return when a position was or will be reached, by the clock."""
+
+    def wait_until(self, position: float, clock: Clock) -> None:
+        """Return when a position is reached."""
+
+    def reserve(self, nbytes: int) -> bool:
+        """Take memory; False if there is not so much."""
+
+    def release(self, nbytes: int) -> None:
+        """Give memory back."""
+
+    def free_memory(self) -> int:
+        """Return the bytes that can still be taken."""
+
+    def leave(self) -> None:
+        """Return everything."""
 
 
 class PrivateSeat:
@@ -76,17 +91,15 @@ class Gpu:
         "index",
         "kind",
         "memory",
-        "memory_limit",
         "seat",
         "timeline",
         "waited",
     )
 
-    def __init__(self, index: int, kind: GpuKind, clock: Clock, seat: Seat, memory_limit: int | None = None) -> None:
+    def __init__(self, index: int, kind: GpuKind, clock: Clock, seat: Seat) -> None:
         self.index, self.kind, self.clock, self.seat = index, kind, clock, seat
         self.timeline = Timeline(kind, index)
         self.memory = Memory(seat.reserve, seat.release)
-        self.memory_limit = kind.memory_bytes if memory_limit is None else memory_limit
         self.current = self.timeline.default
         """The stream that operations go to."""
         self.waited = 0.0
@@ -150,7 +163,7 @@ class Gpu:
 
     def busy_seconds(self) -> float:
         """Return the seconds of work that are done; what is still queued when a program ends never happens."""
-        return self.timeline.busy - max(0.0, self.timeline.tail - self.now())
+        return max(0.0, self.timeline.busy - max(0.0, self.timeline.tail - self.now()))
 
     def seconds_between(self, start: float, end: float) -> float:
         """Return the clock's seconds between two positions that were reached."""
