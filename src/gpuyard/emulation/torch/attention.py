@@ -51,6 +51,11 @@ def _launch(query: Any, key: Any, tensors: list[Any], passes: float) -> None:
     gpu.launch(operation_costs(gpu.kind).seconds(work, phase) * state.seconds_scale)
 
 
+@special(aten.scaled_dot_product_attention.default)
+def _attend(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return attend(*args, **kwargs)
+
+
 @special(aten._scaled_dot_product_fused_attention_overrideable.default)
 def _forward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     query, key, value = args[:3]

@@ -16,7 +16,7 @@ from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import values
 from gpuyard.emulation.torch.learn import Alias, Fresh, Lesson, Same, learn
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, wrap
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, view, wrap
 from gpuyard.emulation.torch.wording import mixed_devices
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -63,6 +63,9 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     whole_key = tuple(key)
     lesson = _lessons.get(whole_key)
     if lesson is None:
+        if _is_composed(func):
+            SPECIAL[func] = _decompose
+            return _decompose(func, args, kwargs)
         lesson = _lessons[whole_key] = learn(func, args, kwargs, tensors)
     gpu = _common_gpu(func, tensors)
     seconds = lesson.seconds(gpu.kind)[state.optimizing or _in_backward() != -1]
@@ -73,6 +76,15 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for position in lesson.mutates:
         tensors[position].block.values = None
     return give(lesson, tensors, gpu)
+
+
+def _is_composed(func: Any) -> bool:
+    """Say whether an operation is only made of others; such ones come here whole in inference mode."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd")
+
+
+def _decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func.decompose(*args, **kwargs)
 
 
 def give(lesson: Lesson, tensors: list[Any], gpu: Gpu) -> Any:
@@ -88,7 +100,7 @@ def _result(result: Any, tensors: list[Any], gpu: Gpu) -> Any:
     if kind is Fresh:
         return wrap(result.form, Block(gpu, result.nbytes))
     if kind is Alias:
-        return wrap(result.form, tensors[result.source].block)
+        return view(result.form, tensors[result.source])
     if kind is Same:
         return tensors[result.source]
     return result

@@ -119,13 +119,18 @@ def _try(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shadows: list
     except NotImplementedError:
         pass
     if sum(shadow.nbytes for shadow in shadows) > LARGEST_TRIAL:
-        raise NotImplementedError(
-            f"{func} has no shape-only form in torch {torch.__version__} and is too large to be tried on the host"
-        )
+        raise NotImplementedError(_unknown(func, "is too large to be tried on the host"))
     zeros = [torch.zeros_like(shadow, device="cpu") for shadow in shadows]
-    outcome = _run(func, args, kwargs, zeros, torch.device("cpu"))
+    try:
+        outcome = _run(func, args, kwargs, zeros, torch.device("cpu"))
+    except NotImplementedError:
+        raise NotImplementedError(_unknown(func, "does not run on the host")) from None
     moved = [_to_meta(item, zeros, shadows) for item in (outcome if isinstance(outcome, (list, tuple)) else (outcome,))]
     return type(outcome)(moved) if isinstance(outcome, (list, tuple)) else moved[0]
+
+
+def _unknown(func: Any, reason: str) -> str:
+    return f"gpuyard does not emulate {func}: it has no shape-only form in torch {torch.__version__} and {reason}"
 
 
 def _to_meta(item: Any, zeros: list[torch.Tensor], shadows: list[torch.Tensor]) -> Any:

@@ -213,6 +213,7 @@ def install() -> None:
     torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: type(self) is not EmulatedTensor and pinned.is_pinned(self)
     DeviceContext.__torch_function__ = _with_default_device
+    torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(…) then moves where our kernels see it
 
 
 def _is_one_of(function: Any, functions: set[Any]) -> bool:

@@ -70,13 +70,12 @@ def _fused(
 @special(aten._cudnn_rnn.default)
 def _forward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     data, weights, _, _, hidden, cell, mode, width, projected, _, batch_first, _, train, bidirectional, sizes, _ = args
-    gpu = data.block.gpu
     steps, rows = _steps_and_rows(data, batch_first, sizes)
     directions = 2 if bidirectional else 1
     shape = (*data.shape[:-1], directions * (projected or width))
-    output = new(layout_of(torch.empty(shape, dtype=data.dtype, device="meta")), gpu)
+    output = _sized(data, *shape)
     kept = rows * width * (_GATES[mode] + 1) * hidden.shape[0] if train else 0
-    reserve = new(layout_of(torch.empty(kept, dtype=data.dtype, device="meta")), gpu)
+    reserve = _sized(data, kept)
     _launch(data, weights, steps, rows, hidden.shape[0], "forward")
     return output, _like(hidden), _like(cell, hidden), reserve, _like(None, hidden)
 
@@ -87,6 +86,55 @@ def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     steps, rows = _steps_and_rows(data, batch_first, sizes)
     _launch(data, weights, steps, rows, hidden.shape[0], "backward")
     return _like(data), _like(hidden), _like(cell, hidden), [_like(weight) for weight in weights]
+
+
+@special(aten._pack_padded_sequence.default)
+def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Pack sequences of different lengths; the lengths are on the host, and so are the batch sizes that are returned."""
+    data, lengths, batch_first = args
+    contents = values.known(data)
+    packed, sizes = func(torch.zeros(data.shape[:2]) if contents is None else contents, lengths, batch_first)
+    form = layout_of(torch.empty((packed.shape[0], *data.shape[2:]), dtype=data.dtype, device="meta"))
+    result = new(form, data.block.gpu) if contents is None else values.with_values(form, data.block.gpu, packed)
+    _move_bytes(result)
+    return result, sizes
+
+
+@special(aten._pack_padded_sequence_backward.default)
+def _unpack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    gradient, size, sizes, batch_first = args
+    contents = values.known(gradient)
+    form = layout_of(torch.empty(size, dtype=gradient.dtype, device="meta"))
+    _move_bytes(gradient)
+    if contents is None:
+        return new(form, gradient.block.gpu)
+    return values.with_values(form, gradient.block.gpu, func(contents, size, sizes, batch_first))
+
+
+@special(aten._thnn_fused_gru_cell.default)
+def _gru_cell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    gates, hidden = args[0], args[2]
+    workspace = _sized(gates, hidden.shape[0], 5 * hidden.shape[1])
+    _move_bytes(workspace)
+    return _like(hidden), workspace
+
+
+@special(aten._thnn_fused_gru_cell_backward.default)
+def _gru_cell_backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    hidden, workspace, has_bias = args
+    _move_bytes(workspace)
+    gates = _sized(hidden, hidden.shape[0], 3 * hidden.shape[1])
+    bias = (_sized(hidden, 3 * hidden.shape[1]), _sized(hidden, 3 * hidden.shape[1])) if has_bias else (None, None)
+    return gates, _like(gates), _like(hidden), *bias
+
+
+def _sized(tensor: EmulatedTensor, *size: int) -> EmulatedTensor:
+    return new(layout_of(torch.empty(size, dtype=tensor.dtype, device="meta")), tensor.block.gpu)
+
+
+def _move_bytes(tensor: EmulatedTensor) -> None:
+    gpu = tensor.block.gpu
+    gpu.launch(2 * tensor.form.nbytes / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)
 
 
 def _steps_and_rows(data: Any, batch_first: bool, sizes: list[int]) -> tuple[int, int]:

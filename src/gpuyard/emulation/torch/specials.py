@@ -10,7 +10,7 @@ from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import made_up, pinned, values
 from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, dispatch, plain
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, layout_of, new, wrap
+from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, layout_of, new, view
 
 aten = torch.ops.aten
 
@@ -121,6 +121,15 @@ def _item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor.block.gpu.copy_to_host(tensor.form.nbytes)
     contents = values.known(tensor)
     return made_up.scalar(tensor.dtype) if contents is None else contents.item()
+
+
+@special(aten.all.default, aten.all.dim, aten.all.dims, aten._is_all_true.default)
+def _all(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Say yes where it is not known: programs ask whether all is well, and stop if it is not."""
+    result = plain(func, args, kwargs)
+    if result.block.values is None and values.worth_keeping(result.form):
+        values.keep(result.block, result.form, torch.ones(result.form.size, dtype=result.dtype))
+    return result
 
 
 @special(aten.equal.default)
@@ -267,7 +276,7 @@ def _unscale(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 @special(aten.detach.default, aten.alias.default)
 def _detach(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return wrap(args[0].form, args[0].block)
+    return view(args[0].form, args[0])
 
 
 @special(aten.lift_fresh.default)

@@ -202,6 +202,14 @@ def wrap(form: Layout, block: Block) -> EmulatedTensor:
     return tensor
 
 
+def view(form: Layout, tensor: EmulatedTensor) -> EmulatedTensor:
+    """Make a tensor of this layout in another's block; like that one it can have gradients, even in inference mode."""
+    if torch.is_inference_mode_enabled() and not tensor.is_inference():
+        with torch.inference_mode(mode=False):
+            return wrap(form, tensor.block)
+    return wrap(form, tensor.block)
+
+
 def new(form: Layout, gpu: Gpu) -> EmulatedTensor:
     """Make a tensor in memory of its own."""
     return wrap(form, Block(gpu, form.extent * form.dtype.itemsize))
