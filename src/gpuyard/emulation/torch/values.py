@@ -23,7 +23,13 @@ MOST_FLOATS = 4096
 MOST_INTEGERS = 1 << 18
 """Elements up to which values are kept, by type: integers index, mask and count; floats rarely decide anything."""
 
+SETS_ASIDE = frozenset(
+    {"aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided"}
+)
+"""Operations that only set memory aside."""
+
 HOST = torch.device("cpu")
+_AS_THEY_ARE = frozenset({int, float, bool, str, type(None), torch.dtype, torch.layout, torch.memory_format})
 
 
 class Policy:
@@ -42,7 +48,9 @@ def worth_keeping(form: Layout) -> bool:
 
 
 def computable(func: Any) -> bool:
-    """Say whether an operation's values follow from its arguments; random floats are left without, unless all is computed."""
+    """Say whether an operation's values follow from its arguments; what is random is left without, unless all is computed."""
+    if func._schema.name in SETS_ASIDE:
+        return False
     return Policy.compute or torch.Tag.nondeterministic_seeded not in func.tags
 
 
@@ -88,8 +96,7 @@ def compute(
     contents = iter([known(tensor) if type(tensor) is EmulatedTensor else tensor for tensor in tensors])
     placed = [replaced(arg, contents, HOST) for arg in args]
     named = {name: replaced(arg, contents, HOST) for name, arg in kwargs.items()}
-    with torch.no_grad():
-        computed = func(*placed, **named)
+    computed = func(*placed, **named)
     given = give(lesson, tensors, gpu)
     pairs = zip(given, computed, strict=True) if lesson.container else ((given, computed),)
     sources = {id(tensor.block) for tensor in tensors if type(tensor) is EmulatedTensor}
@@ -101,6 +108,8 @@ def compute(
 
 def replaced(arg: Any, stand_ins: Iterator[Any], device: torch.device) -> Any:
     """Put stand-ins in the place of tensors, in order, and another device in the place of the emulated one."""
+    if type(arg) in _AS_THEY_ARE:
+        return arg
     if isinstance(arg, torch.Tensor):
         return next(stand_ins)
     if isinstance(arg, (list, tuple)):

@@ -8,12 +8,10 @@ from typing import Any
 import torch
 
 from gpuyard.emulation.torch.tensor import EmulatedTensor, Layout
+from gpuyard.emulation.torch.values import SETS_ASIDE
 from gpuyard.profiles.operations import OperationClass, Work
 
-_FREE = {
-    "aten::empty", "aten::empty_strided", "aten::empty_like", "aten::new_empty", "aten::new_empty_strided",
-    "aten::_unsafe_view", "aten::lift_fresh", "aten::resize_", "aten::set_", "aten::record_stream",
-}  # fmt: skip
+_FREE = SETS_ASIDE | {"aten::_unsafe_view", "aten::lift_fresh", "aten::resize_", "aten::set_", "aten::record_stream"}
 
 _MATMULS = {
     "aten::mm": 0,
