@@ -33,6 +33,9 @@ class HandClock:
             self.waits.append(t - self.time)
             self.time = t
 
+    def set_back(self, t: float) -> None:
+        self.time = t
+
 
 def gpu_by_hand(memory_bytes: int = KIND.memory_bytes) -> tuple[Gpu, HandClock]:
     """Make a GPU that nobody shares, and the clock that it goes by."""

@@ -22,6 +22,9 @@ class Clock(Protocol):
     def wait_until(self, t: float) -> None:
         """Return when the clock shows `t`, at once if it already does."""
 
+    def set_back(self, t: float) -> None:
+        """Show `t` again if what passed since then was no time of this process: it waited for a message."""
+
 
 class RealClock:
     """Real time, or `speed` times faster. All processes with the same origin read the same time."""
@@ -49,6 +52,9 @@ class RealClock:
         while monotonic() < deadline:
             sched_yield()
 
+    def set_back(self, t: float) -> None:
+        """Do nothing: this time passes for all processes alike."""
+
 
 class VirtualClock:
     """The host's own work takes real time, waiting takes none: a wait moves the clock."""
@@ -65,3 +71,7 @@ class VirtualClock:
     def wait_until(self, t: float) -> None:
         """Move the clock to `t` if it is not there yet."""
         self._offset = max(self._offset, t - monotonic())
+
+    def set_back(self, t: float) -> None:
+        """Move the clock back to `t`."""
+        self._offset = t - monotonic()

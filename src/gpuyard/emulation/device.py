@@ -159,6 +159,8 @@ class Gpu:
 
     def synchronize(self) -> None:
         """Make the host wait for everything."""
+        for settle in tuple(self.timeline.settlers):
+            settle()
         self.wait_for(self.timeline.tail)
 
     def busy_seconds(self) -> float:
@@ -169,6 +171,15 @@ class Gpu:
         """Return the clock's seconds between two positions that were reached."""
         now = self.clock.now()
         return self.seat.reached_at(end, now) - self.seat.reached_at(start, now)
+
+    def time_at(self, position: float) -> float:
+        """Return when, by the clock, a position is reached."""
+        return self.seat.reached_at(position, self.clock.now())
+
+    def position_at(self, time: float) -> float:
+        """Return the position that is reached at a time by the clock if nobody else computes until then."""
+        now = self.clock.now()
+        return self.seat.device_time(now) + time - now
 
     def _publish(self, clock_now: float) -> None:
         self._published = clock_now

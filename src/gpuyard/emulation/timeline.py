@@ -6,6 +6,8 @@ all that was queued there will be done.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from gpuyard.profiles.gpus import GpuKind
 
 LAUNCH_QUEUE = 1024
@@ -41,7 +43,19 @@ class Engine:
 class Timeline:
     """Streams and engines of one GPU, and the seconds of work they were given."""
 
-    __slots__ = ("_ends", "_launches", "busy", "communication", "default", "from_host", "kind", "streams", "to_host")
+    __slots__ = (
+        "_ends",
+        "_launches",
+        "busy",
+        "communication",
+        "default",
+        "from_host",
+        "kind",
+        "settlers",
+        "stalled",
+        "streams",
+        "to_host",
+    )
 
     def __init__(self, kind: GpuKind, index: int) -> None:
         self.kind = kind
@@ -49,6 +63,10 @@ class Timeline:
         self.streams = [self.default]
         self.from_host, self.to_host, self.communication = Engine(), Engine(), Engine()
         self.busy = 0.0
+        self.stalled = 0.0
+        """Seconds for which streams had to wait for other GPUs."""
+        self.settlers: list[Callable[[], None]] = []
+        """Called before a wait for everything: exchanges end when others are ready, which is asked for only then."""
         self._ends = [0.0] * LAUNCH_QUEUE
         self._launches = 0
 
@@ -74,6 +92,11 @@ class Timeline:
         start = max(now, stream.tail, engine.tail)
         engine.tail = stream.tail = start + duration
         return stream.tail
+
+    def await_exchange(self, stream: Stream, end: float, now: float) -> None:
+        """Let a stream start nothing more before an exchange with other GPUs ends."""
+        self.stalled += max(0.0, end - max(stream.tail, now))
+        stream.wait_for(end)
 
     def end_at(self, stream: Stream, position: float, more: float) -> None:
         """Let what is queued on a stream end at a position, because it takes so many seconds more, or less."""
