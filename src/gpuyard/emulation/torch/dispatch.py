@@ -14,9 +14,9 @@ import torch
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import values
-from gpuyard.emulation.torch.learn import Alias, Fresh, Lesson, Same, learn
+from gpuyard.emulation.torch.learn import Alias, Fresh, Lesson, Reshaped, Same, learn
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, view, wrap
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, reshape, view, wrap
 from gpuyard.emulation.torch.wording import mixed_devices
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -103,6 +103,8 @@ def _result(result: Any, tensors: list[Any], gpu: Gpu) -> Any:
         return view(result.form, tensors[result.source])
     if kind is Same:
         return tensors[result.source]
+    if kind is Reshaped:
+        return reshape(tensors[result.source], result.form)
     return result
 
 

@@ -45,6 +45,12 @@ class Same:
         self.source = source
 
 
+class Reshaped(Alias):
+    """A result that is an argument whose layout changes, as by `unsqueeze_` or where `out=` does not fit."""
+
+    __slots__ = ()
+
+
 class Lesson:
     """Results, mutated arguments and work of an operation on arguments of given layouts."""
 
@@ -80,14 +86,16 @@ def learn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: lis
     """Run an operation on shapes alone and note what it does."""
     mutates = _mutated(func, args, kwargs, tensors)
     shadows = [shapes_only(tensor) for tensor in tensors]
+    forms = [layout_of(shadow) for shadow in shadows]
     if func._schema.returns:
         outcome = _try(func, args, kwargs, shadows)
     else:
         outcome = None  # nothing to learn from an operation that only mutates, and some of those have no meta form
     container = type(outcome) if isinstance(outcome, (list, tuple)) else None
-    results = [_describe(item, shadows) for item in (outcome if container else (outcome,))]
-    work = work_of(func, args, kwargs, tensors, [item.form for item in results if type(item) is Fresh], mutates)
-    keeps = all(values.worth_keeping(item.form) for item in results if type(item) is Fresh) and values.computable(func)
+    results = [_describe(item, shadows, forms) for item in (outcome if container else (outcome,))]
+    fresh = [item.form for item in results if type(item) in (Fresh, Reshaped)]
+    work = work_of(func, args, kwargs, tensors, fresh, mutates)
+    keeps = all(values.worth_keeping(form) for form in fresh) and values.computable(func)
     return Lesson(container, results, mutates, work, keeps)
 
 
@@ -151,13 +159,13 @@ def _run(
     return func(*placed, **named)
 
 
-def _describe(item: Any, shadows: list[torch.Tensor]) -> Any:
+def _describe(item: Any, shadows: list[torch.Tensor], forms: list[Layout]) -> Any:
     if not isinstance(item, torch.Tensor):
         return item
     form = layout_of(item)
     for position, shadow in enumerate(shadows):
         if shadow is item:
-            return Same(position)
+            return Same(position) if form is forms[position] else Reshaped(form, position)
     storage = item.untyped_storage()._cdata
     for position, shadow in enumerate(shadows):
         if shadow.untyped_storage()._cdata == storage:

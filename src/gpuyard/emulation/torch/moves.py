@@ -18,7 +18,7 @@ from gpuyard.emulation.torch import pinned
 from gpuyard.emulation.torch.learn import shapes_only
 from gpuyard.emulation.torch.specials import between
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, layout_of, new
+from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, become, layout_of, new
 from gpuyard.emulation.torch.values import keep, known
 
 
@@ -191,6 +191,23 @@ def _like_on_device(function: Callable[..., Any]) -> Callable[..., Any]:
     return factory
 
 
+_data = torch._C.TensorBase.data
+
+
+def set_data(self: Any, value: Any) -> None:
+    """Assign `tensor.data`, which may move a tensor to a GPU and back without making it another object."""
+    if type(self) is not EmulatedTensor and type(value) is not EmulatedTensor:
+        _data.__set__(self, value)
+    elif type(self) is type(value):
+        become(self, value)
+    else:
+        moved = value.detach()
+        is_parameter = isinstance(self, torch.nn.Parameter)
+        moved = torch.nn.Parameter(moved, self.requires_grad) if is_parameter else moved.requires_grad_(self.requires_grad)
+        vars(moved).update({name: held for name, held in vars(self).items() if name not in ("block", "form")})
+        torch.utils.swap_tensors(self, moved)
+
+
 def install() -> None:
     """Teach torch's factories and moves about emulated GPUs."""
     constructors = _device_constructors()
@@ -209,6 +226,7 @@ def install() -> None:
     for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "new_empty_strided"):
         setattr(torch.Tensor, name, new_on_device(getattr(torch.Tensor, name)))
     torch.Tensor.to = to
+    torch.Tensor.data = property(_data.__get__, set_data)
     torch.Tensor.cuda = cuda
     torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: type(self) is not EmulatedTensor and pinned.is_pinned(self)

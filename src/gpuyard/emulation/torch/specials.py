@@ -10,12 +10,13 @@ from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import made_up, pinned, values
 from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, dispatch, plain
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, layout_of, new, view
+from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, become, layout_of, new, view
 
 aten = torch.ops.aten
 
 CROSSING |= {
     aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default,
+    aten._ctc_loss.default, aten._ctc_loss.Tensor, aten._ctc_loss_backward.default, aten._ctc_loss_backward.Tensor,
     aten._foreach_add_.Tensor, aten._foreach_add.Tensor, aten._foreach_mul_.Tensor,
 }  # fmt: skip
 
@@ -132,14 +133,14 @@ def _all(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return result
 
 
-@special(aten.equal.default)
+@special(aten.equal.default, aten.allclose.default)
 def _equal(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known = [values.known(tensor) for tensor in args[:2]]
     args[0].block.gpu.synchronize()
     if known[0] is None or known[1] is None:
         made_up.branched()
         return args[0].shape == args[1].shape
-    return torch.equal(known[0], known[1])
+    return func(*known, *args[2:], **kwargs)
 
 
 @special(
@@ -277,6 +278,12 @@ def _unscale(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 @special(aten.detach.default, aten.alias.default)
 def _detach(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return view(args[0].form, args[0])
+
+
+@special(aten.set_.source_Tensor)
+def _set(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    become(args[0], args[1])
+    return args[0]
 
 
 @special(aten.lift_fresh.default)

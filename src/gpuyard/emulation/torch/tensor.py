@@ -49,10 +49,12 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 class Block:
     """Memory that one or several views share, for as long as one of them lives."""
 
-    __slots__ = ("__weakref__", "_address", "gpu", "size", "values")
+    __slots__ = ("__weakref__", "_address", "gpu", "nbytes", "size", "values")
 
     def __init__(self, gpu: Gpu, nbytes: int) -> None:
+        self.nbytes = nbytes
         self.size = 0
+        """What it takes of the GPU: its bytes, rounded."""
         self.gpu = gpu
         self.values: torch.Tensor | None = None
         """A flat copy on the host of everything in it, where values are kept."""
@@ -65,10 +67,13 @@ class Block:
     def _make_room(self, nbytes: int) -> None:
         """Do what CUDA does when memory is full: wait, return what is cached, try once more."""
         self.gpu.synchronize()
-        self.gpu.memory.trim()
+        memory = self.gpu.memory
+        memory.retries += 1
+        memory.trim()
         try:
-            self.size = self.gpu.memory.take(nbytes)
+            self.size = memory.take(nbytes)
         except MemoryFullError as full:
+            memory.refusals += 1
             raise torch.OutOfMemoryError(out_of_memory(self.gpu, full.wanted)) from None
 
     def __del__(self) -> None:
@@ -94,7 +99,7 @@ class Storage:
 
     def nbytes(self) -> int:
         """Return the block's size."""
-        return self.block.size
+        return self.block.nbytes
 
     size = __len__ = nbytes
 
@@ -208,6 +213,22 @@ def view(form: Layout, tensor: EmulatedTensor) -> EmulatedTensor:
         with torch.inference_mode(mode=False):
             return wrap(form, tensor.block)
     return wrap(form, tensor.block)
+
+
+_data = torch._C.TensorBase.data
+
+
+def become(tensor: EmulatedTensor, other: EmulatedTensor) -> None:
+    """Give a tensor the layout and the memory of another, without making it another object."""
+    _data.__set__(tensor, other)
+    tensor.form, tensor.block = other.form, other.block
+
+
+def reshape(tensor: EmulatedTensor, form: Layout) -> EmulatedTensor:
+    """Give a tensor another layout, in its memory if that is large enough."""
+    nbytes, block = form.extent * form.dtype.itemsize, tensor.block
+    become(tensor, wrap(form, block if nbytes <= block.size else Block(block.gpu, nbytes)))
+    return tensor
 
 
 def new(form: Layout, gpu: Gpu) -> EmulatedTensor:

@@ -39,7 +39,7 @@ def work_of(
 ) -> Work | None:
     """Return the work of an operation; None for views and for what only sets memory aside."""
     name = func._schema.name
-    if name in _FREE or (not fresh and not mutates and func._schema.returns):
+    if name in _FREE or torch.Tag.inplace_view in func.tags or (not fresh and not mutates and func._schema.returns):
         return None
     nbytes = sum(_read(tensor) for tensor in tensors) + sum(form.nbytes for form in fresh)
     nbytes += sum(_read(tensors[position]) for position in mutates)
