@@ -25,8 +25,8 @@ class MemoryFullError(GpuyardError):
 class Memory:
     """What this process has allocated, and what it keeps reserved for later, with their peaks.
 
-    Freed blocks stay reserved, as with CUDA; fragmentation is not modelled, so reserved memory is the high-water mark of
-    what was allocated, in whole segments.
+    Freed blocks stay reserved, as with CUDA; fragmentation is not modelled, so reserved memory is the high-water mark
+    of what was allocated, in whole segments.
     """
 
     __slots__ = (
@@ -37,19 +37,25 @@ class Memory:
         "frees",
         "limit",
         "peak",
+        "refusals",
         "reserved",
         "reserved_peak",
+        "retries",
     )
 
     def __init__(self, reserve: Callable[[int], bool], release: Callable[[int], None]) -> None:
         self._reserve, self._release = reserve, release
         self.allocated = self.peak = self.reserved = self.reserved_peak = 0
         self.allocations = self.frees = 0
+        self.retries = self.refusals = 0
+        """How often there was no room at first, and no room in the end."""
         self.limit: int | None = None
         """The most that may be reserved, if the program limits itself."""
 
     def take(self, nbytes: int) -> int:
-        """Allocate a block and return its rounded size; raises MemoryFullError."""
+        """Allocate a block and return its rounded size; raises MemoryFullError. No bytes are no block."""
+        if not nbytes:
+            return 0
         size = (nbytes + ROUNDING - 1) // ROUNDING * ROUNDING
         allocated = self.allocated + size
         if allocated > self.reserved:
@@ -61,8 +67,9 @@ class Memory:
 
     def give_back(self, size: int) -> None:
         """Free a block of this rounded size; its segment stays reserved."""
-        self.allocated -= size
-        self.frees += 1
+        if size:
+            self.allocated -= size
+            self.frees += 1
 
     def trim(self) -> None:
         """Return reserved segments that hold nothing to the GPU."""

@@ -1,4 +1,4 @@
-"""The memory functions of `torch.cuda`, answered from what is counted. Each public name replaces the one of that name."""
+"""The memory functions of `torch.cuda`, answered from what is counted. Each public name replaces its namesake."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Count allocations from now on."""
     memory = gpu_of(device).memory
-    memory.allocations = memory.frees = 0
+    memory.allocations -= memory.frees
+    memory.frees = memory.retries = memory.refusals = 0
 
 
 def empty_cache() -> None:
@@ -81,7 +82,12 @@ def get_per_process_memory_fraction(device: Any = None) -> float:
 def memory_stats(device: Any = None) -> dict[str, Any]:
     """Return the counters that `torch.cuda.memory_summary` shows."""
     gpu = gpu_of(device)
-    stats: dict[str, Any] = {"num_alloc_retries": 0, "num_ooms": 0, "num_sync_all_streams": 0, "max_split_size": -1}
+    stats: dict[str, Any] = {
+        "num_alloc_retries": gpu.memory.retries,
+        "num_ooms": gpu.memory.refusals,
+        "num_sync_all_streams": 0,
+        "max_split_size": -1,
+    }
     for name, (current, peak, total, freed) in _counters(gpu).items():
         for pool in ("all", "large_pool", "small_pool"):
             whole = pool != "small_pool"

@@ -11,8 +11,8 @@ import torch
 
 from gpuyard.emulation.torch.state import state
 
-INTERNAL = ("/torch/", "/gpuyard/", "/transformers/", "/accelerate/", "/lightning/", "/torchvision/", "<frozen")
-"""Files that are not the user's: a warning names the first caller outside of them."""
+INTERNAL = {"torch", "gpuyard", "transformers", "accelerate", "lightning", "pytorch_lightning", "torchvision"}
+"""Packages that are not the user's: a warning names the first caller outside of them."""
 
 
 def loss_at(step: int, curve: Sequence[float] = ()) -> float:
@@ -42,7 +42,7 @@ def branched() -> None:
     if session is None or session.report.branched_at:
         return
     frame = sys._getframe(1)
-    while frame.f_back and any(part in frame.f_code.co_filename for part in INTERNAL):
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in INTERNAL:
         frame = frame.f_back
     session.report.branched_at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
     session.notice(

@@ -1,12 +1,13 @@
 """One wait per pass, for models whose steps are shorter than the host needs to emulate their operations one by one.
 
-A model's first passes run operation by operation and are measured. If the host was slower than the GPU would be, later passes
-on inputs of the same shapes are one operation with the same results, duration and memory.
+A model's first passes run operation by operation and are measured. If the host was slower than the GPU would be, later
+passes on inputs of the same shapes are one operation with the same results, duration and memory.
 """
 
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -47,7 +48,8 @@ class Shortcut:
 
     def __init__(self) -> None:
         self._lessons: dict[Any, Lesson] = {}
-        self._running: tuple[Lesson, torch.nn.Module, Gpu, bool] | None = None
+        self._running: tuple[Lesson, weakref.ref[torch.nn.Module], Gpu, bool] | None = None
+        """Refers to the model weakly, so that a program that drops it gets its memory back."""
         self._busy = self._began = 0.0
 
     def run(
@@ -66,28 +68,30 @@ class Shortcut:
         lesson = self._lessons.setdefault(key, Lesson())
         gpu = inputs[0].block.gpu
         short = lesson.is_short or (granularity == "pass" and lesson.possible and lesson.trials >= TRIALS)
-        self._began, before, memory = time.perf_counter(), gpu.timeline.busy, gpu.memory.allocated
+        self._began, before, memory = _host_time(gpu), gpu.timeline.busy, gpu.memory.allocated
         if short:
             output = _replay(lesson, module, gpu, inputs)
         else:
             output = original(module, *args, **kwargs)
             lesson.forward_s = (gpu.timeline.busy - before) / state.seconds_scale
             _describe(lesson, output, gpu.memory.allocated - memory)
-        self._busy, self._running = gpu.timeline.busy, (lesson, module, gpu, short)
+        self._busy, self._running = gpu.timeline.busy, (lesson, weakref.ref(module), gpu, short)
         return output
 
     def before_step(self) -> None:
         """Note how long the backward pass took, when the optimizer begins."""
         if self._running is not None and not self._running[3]:
-            lesson, module, gpu, _ = self._running
+            lesson, model, gpu, _ = self._running
+            module = model()
             lesson.backward_s = (gpu.timeline.busy - self._busy) / state.seconds_scale
-            lesson.with_gradient = [parameter.grad is not None for parameter in module.parameters()]
+            if module is not None:
+                lesson.with_gradient = [parameter.grad is not None for parameter in module.parameters()]
 
     def finish_step(self) -> None:
         """Compare what the host took with what the GPU would take."""
         if self._running is None:
             return
-        lesson, module, gpu, short = self._running
+        lesson, model, gpu, short = self._running
         self._running = None
         after_forward = (gpu.timeline.busy - self._busy) / state.seconds_scale
         if short:
@@ -96,9 +100,14 @@ class Shortcut:
             return
         lesson.after_forward_s = after_forward
         lesson.trials += 1
-        lesson.host_s = min(lesson.host_s, time.perf_counter() - self._began)
+        lesson.host_s = min(lesson.host_s, _host_time(gpu) - self._began)
         if lesson.trials == TRIALS and lesson.is_short and state.session is not None:
-            state.session.report.one_wait_per_pass = type(module).__name__
+            state.session.report.one_wait_per_pass = type(model()).__name__
+
+
+def _host_time(gpu: Gpu) -> float:
+    """Return the clock without what the host has waited for the GPU."""
+    return gpu.clock.now() - gpu.waited
 
 
 def _describe(lesson: Lesson, output: Any, held: int) -> None:

@@ -1,4 +1,4 @@
-"""Operations that do more than make shapes: copies between host and GPU, reading numbers, shapes that depend on values."""
+"""Operations that do more than make shapes: copies to and from the host, numbers read, shapes that depend on values."""
 
 from __future__ import annotations
 

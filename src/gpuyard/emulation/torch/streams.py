@@ -49,11 +49,13 @@ class Event:
     def elapsed_time(self, end: Event) -> float:
         """Return the milliseconds from this point to another."""
         if not (self.enable_timing and end.enable_timing):
-            raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
+            raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._gpu is None or end._gpu is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+            raise ValueError("Both events must be recorded before calculating elapsed time.")
         if not (self.query() and end.query()):
-            raise RuntimeError("CUDA error: device not ready")
+            raise RuntimeError(
+                "Both events must be completed before calculating elapsed time. CUDA error: device not ready"
+            )
         return end._gpu.seconds_between(self._position, end._position) * 1e3
 
     @property
@@ -91,6 +93,11 @@ class Stream:
     def priority(self) -> int:
         """Return the priority it was made with."""
         return self._queue.priority
+
+    @staticmethod
+    def priority_range() -> tuple[int, int]:
+        """Return the lowest and the highest priority."""
+        return 0, -3
 
     @property
     def cuda_stream(self) -> int:

@@ -163,7 +163,7 @@ class EmulatedTensor(torch.Tensor):
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment"
             )
         with torch.no_grad():
             copy = self.detach().clone()
