@@ -6,6 +6,7 @@ away.
 
 from __future__ import annotations
 
+from functools import cache
 from math import exp, log, sqrt
 from typing import Any
 
@@ -22,9 +23,8 @@ class Pass:
 
     __slots__ = ("_begun", "_waited", "gpu", "scale", "start", "target")
 
-    def __init__(self, gpu: Gpu, target: float, estimate: float | None) -> None:
-        self.gpu, self.target = gpu, target
-        self.start = gpu.mark(gpu.current)
+    def __init__(self, gpu: Gpu, start: float, target: float, estimate: float | None) -> None:
+        self.gpu, self.start, self.target = gpu, start, target
         self._begun, self._waited = gpu.timeline.busy, gpu.waited
         self.scale = target / estimate if estimate else 1.0
         state.seconds_scale = self.scale
@@ -55,6 +55,7 @@ class Anchor:
         self._backward: tuple[int, Pass] | None = None
         self._forward: tuple[int, Pass] | None = None
         self._passes = 0
+        self._at = cache(profile.at)
 
     def before_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Begin a forward pass."""
@@ -62,10 +63,11 @@ class Anchor:
         if not tensors or not self._fits(tensors[0]):
             return
         batch, gpu = int(tensors[0].shape[0]), tensors[0].block.gpu
+        start = gpu.mark(gpu.current)
         factor = variation(self._passes)
         self._passes += 1
-        times = self.profile.at(batch)
-        self._forward = batch, Pass(gpu, times.forward_s * factor, self._estimate("forward", batch))
+        times = self._at(batch)
+        self._forward = batch, Pass(gpu, start, times.forward_s * factor, self._estimate("forward", batch))
         _note_profile(self.profile, times.origin, times.expected_error, times.forward_s)
 
     def after_forward(self, training: bool) -> None:
@@ -76,9 +78,10 @@ class Anchor:
         self._forward = None
         self._estimates["forward", batch] = running.finish()
         if training and torch.is_grad_enabled():
-            times = self.profile.at(batch)
-            factor = running.target / times.forward_s
-            self._backward = batch, Pass(running.gpu, times.backward_s * factor, self._estimate("backward", batch))
+            times = self._at(batch)
+            target = times.backward_s * running.target / times.forward_s
+            start = running.gpu.mark(running.gpu.current)
+            self._backward = batch, Pass(running.gpu, start, target, self._estimate("backward", batch))
             _note_profile(self.profile, times.origin, times.expected_error, times.backward_s)
 
     def finish_step(self) -> None:
