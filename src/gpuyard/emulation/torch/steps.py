@@ -123,7 +123,7 @@ def _calling(original: Any) -> Any:
 
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizing = True
-    for follower in _followers.values():
+    for follower in tuple(_followers.values()):
         follower.shortcut.before_step()
 
 
@@ -131,7 +131,7 @@ def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizing = False
     state.steps += 1
     anchored = False
-    for follower in _followers.values():
+    for follower in tuple(_followers.values()):
         follower.finish_step()
         anchored = anchored or follower.anchor is not None
     if not anchored:
