@@ -20,7 +20,9 @@ from gpuyard.emulation.torch import (
     cuda_api,
     cuda_memory,
     cuda_random,
+    distributed,
     graphs,
+    legacy,
     moves,
     saving,
     steps,
@@ -77,7 +79,8 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
         nvml.preload()
     os.register_at_fork(after_in_child=_after_fork)
     atexit.register(_close, os.getpid())
-    self_test()
+    with session.rehearsing():
+        self_test()
     return session
 
 
@@ -136,6 +139,8 @@ def _stand_in_for_cuda() -> None:
     torch.Generator = cuda_random.Generator
     EmulatedTensor.device = property(lambda self: torch.device("cuda", self.block.gpu.index))
     EmulatedTensor.is_cuda = property(lambda self: True)
+    legacy.install()
+    distributed.install()
     _stand_in_for_accelerator()
     _stand_in_for_autocast()
     torch.compile = _uncompiled

@@ -51,9 +51,8 @@ def register(device_module: Any) -> None:
         operation = getattr(overload, name.split(".")[1] if "." in name else "default")
         factories.impl(name, _bound(operation), "PrivateUse1")
     factories.impl("scaled_dot_product_attention", attention.attend, "AutogradPrivateUse1")
-    for name in recurrent.MODES:
-        for overload, layer in recurrent.layers(name).items():
-            factories.impl(f"{name}.{overload}", layer, "AutogradPrivateUse1")
+    for name, stand_in in recurrent.STAND_INS.items():
+        factories.impl(name, stand_in, "AutogradPrivateUse1")
     _libraries.extend([fallback, factories])
 
 

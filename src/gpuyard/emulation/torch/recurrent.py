@@ -18,7 +18,7 @@ from gpuyard.profiles.operations import OperationClass, Phase, Work, operation_c
 
 aten = torch.ops.aten
 
-MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
+_MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 """What cuDNN calls the kinds of layer."""
 _GATES = (1, 1, 4, 3)
 
@@ -26,9 +26,9 @@ _KERNELS_A_STEP: dict[Phase, int] = {"forward": 2, "backward": 3}
 """Kernels for each step of each layer: a matrix product and the gates; backward, a product for the weights too."""
 
 
-def layers(name: str) -> dict[str, Callable[..., Any]]:
+def _layers(name: str) -> dict[str, Callable[..., Any]]:
     """Return what stands in for torch's operator of this name, by overload."""
-    mode = MODES[name]
+    mode = _MODES[name]
 
     def of_tensor(
         data: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
@@ -64,7 +64,7 @@ def _fused(
         data, params, per_layer, None, hidden, cell, mode, width, projected, num_layers, batch_first, dropout, train,
         bidirectional, batch_sizes, None,
     )  # fmt: skip
-    return (output, hidden, cell) if mode == MODES["lstm"] else (output, hidden)
+    return (output, hidden, cell) if mode == _MODES["lstm"] else (output, hidden)
 
 
 @special(aten._cudnn_rnn.default)
@@ -165,8 +165,16 @@ def _launch(data: Any, weights: list[Any], steps: int, rows: int, layers: int, p
     gpu.launch(operation_costs(gpu.kind).seconds(work, phase) * state.seconds_scale)
 
 
-for _name in MODES:
-    for _overload, _layer in layers(_name).items():
+def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, *rest: Any) -> Any:
+    """Read the lengths, which are mostly on the host, as CUDA does."""
+    return aten.ctc_loss.IntList(log_probs, targets, input_lengths.tolist(), target_lengths.tolist(), *rest)
+
+
+STAND_INS: dict[str, Callable[..., Any]] = {"ctc_loss.Tensor": ctc_loss}
+"""By operator of torch: what runs in its place."""
+for _name in _MODES:
+    for _overload, _layer in _layers(_name).items():
+        STAND_INS[f"{_name}.{_overload}"] = _layer
         special(getattr(getattr(aten, _name), _overload))(
             lambda func, args, kwargs, layer=_layer: layer(*args, **kwargs)
         )

@@ -16,7 +16,6 @@ aten = torch.ops.aten
 
 CROSSING |= {
     aten.index.Tensor, aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default,
-    aten._ctc_loss.default, aten._ctc_loss.Tensor, aten._ctc_loss_backward.default, aten._ctc_loss_backward.Tensor,
     aten._foreach_add_.Tensor, aten._foreach_add.Tensor, aten._foreach_mul_.Tensor,
 }  # fmt: skip
 
@@ -65,11 +64,11 @@ def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     else:
         _from_host(target.block.gpu, source, non_blocking)
         contents = source
-    _overwrite(target, contents)
+    overwrite(target, contents)
     return target
 
 
-def _overwrite(target: EmulatedTensor, contents: torch.Tensor | None) -> None:
+def overwrite(target: EmulatedTensor, contents: torch.Tensor | None) -> None:
     """Let a tensor hold other values, or none if they are unknown or there were none for the rest of its block."""
     form, block = target.form, target.block
     if contents is None or not values.worth_keeping(form):
@@ -254,7 +253,7 @@ def _random_integers(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if values.worth_keeping(target.form):
         generator = kwargs.get("generator") or state.generator(target.block.gpu.index)
         drawn = func(torch.empty(target.form.size, dtype=target.dtype), *args[1:], generator=generator)
-    _overwrite(target, drawn)
+    overwrite(target, drawn)
     return target
 
 
