@@ -112,12 +112,10 @@ def parse_gpus(text: str) -> tuple[GpuKind, ...]:
 
 def _group(part: str, text: str) -> tuple[int, str]:
     """Split one group of equal GPUs into their number, 1 if there is none, and their name."""
-    counted = re.match(r"(\d{0,9})\s*[x×]\s*", part, flags=re.IGNORECASE)
+    counted = re.match(r"(\d{1,9})\s*[x×]\s*", part, flags=re.IGNORECASE)
     name = part[counted.end() :] if counted else part
     if not name:
         raise _bad_gpus("lacks the name of a GPU kind", text)
-    if counted and not counted.group(1):
-        raise _bad_gpus("lacks the number of GPUs before the x", text)
     count = int(counted.group(1)) if counted else 1
     if count == 0:
         raise _bad_gpus(f"asks for no {name} at all", text)
