@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from gpuyard.core.errors import InputError
@@ -54,6 +56,16 @@ class Session:
             gpu.seat.leave()
         if self.node is not None:
             self.node.close()
+
+    @contextmanager
+    def rehearsing(self) -> Iterator[None]:
+        """Let what is done inside happen on a GPU that nobody sees, so that no seat is taken before the program needs it."""
+        kind = (*self.kinds, *parse_gpus(self.settings.gpus))[0]
+        self._gpus = {0: Gpu(0, kind, VirtualClock(), PrivateSeat(kind.memory_bytes))}
+        try:
+            yield
+        finally:
+            self._gpus = {}
 
     def abandon(self) -> None:
         """Forget everything without leaving, in a forked child: the seats are its parent's."""
