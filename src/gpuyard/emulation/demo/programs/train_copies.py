@@ -1,0 +1,89 @@
+"""Trains from a loader and brings batches to the GPU in three ways; prints milliseconds per step as JSON lines.
+
+An ordinary PyTorch program. `pageable` copies from plain memory, `pinned` from page-locked memory and without waiting,
+`ahead` does so on a stream of its own while the GPU still trains on the batch before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterable, Iterator
+
+import torch
+import torchvision
+from torch.utils.data import DataLoader, IterableDataset
+
+WARM_UP = 4
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+
+
+class Batches(IterableDataset[Batch]):
+    """Batches of images that are ready to be copied."""
+
+    def __init__(self, batch: int, count: int) -> None:
+        self.images, self.labels = torch.zeros(batch, 3, 224, 224), torch.zeros(batch, dtype=torch.long)
+        self.count = count
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Give them one after the other."""
+        return iter([(self.images, self.labels)] * self.count)
+
+
+def copied(loader: Iterable[Batch]) -> Iterator[Batch]:
+    """Copy each batch when it is needed."""
+    for images, labels in loader:
+        yield images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+
+
+def copied_ahead(loader: Iterable[Batch]) -> Iterator[Batch]:
+    """Copy each batch while the one before is in use."""
+    stream, ready = torch.cuda.Stream(), None
+    for images, labels in loader:
+        with torch.cuda.stream(stream):
+            upcoming = images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
+        if ready is not None:
+            yield ready
+        torch.cuda.current_stream().wait_stream(stream)
+        ready = upcoming
+    if ready is not None:
+        yield ready
+
+
+def train(model: torch.nn.Module, batches: Iterable[Batch], steps: int) -> float:
+    """Train; return seconds per step after the first ones."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    for step, (images, labels) in enumerate(batches, 1):
+        loss = torch.nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step == WARM_UP:
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / steps
+
+
+def main() -> None:
+    """Train as the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", default="alexnet", help="of torchvision")
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--copies", nargs="+", default=["pageable", "pinned", "ahead"])
+    options = parser.parse_args()
+
+    model = torchvision.models.get_model(options.model).cuda()
+    for copies in options.copies:
+        data = Batches(options.batch, WARM_UP + options.steps)
+        loader = DataLoader(data, batch_size=None, pin_memory=copies != "pageable")
+        batches = copied_ahead(loader) if copies == "ahead" else copied(loader)
+        step_ms = train(model, batches, options.steps) * 1e3
+        print(json.dumps({"copies": copies, "step_ms": step_ms}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
