@@ -19,8 +19,9 @@ from gpuyard.core.errors import InputError, MissingExtraError
 from gpuyard.emulation import nvml
 from gpuyard.emulation.report import combine
 from gpuyard.emulation.session import open_node
-from gpuyard.emulation.settings import Settings
+from gpuyard.emulation.settings import UNPROFILED, Settings
 from gpuyard.profiles.gpus import parse_gpus
+from gpuyard.profiles.step_store import find_step_profile
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,8 @@ def emulate(command: Sequence[str], settings: Settings) -> Outcome:
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("gpuyard emulate", "torch")
     kinds = parse_gpus(settings.gpus)
+    if settings.profile not in ("", UNPROFILED):
+        find_step_profile(kinds[0], settings.profile)
     program = _find(command)
     with tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
         settings = replace(settings, node=settings.node_name, report=folder)

@@ -25,6 +25,8 @@ class ProcessReport:
     profiled: dict[str, float] = field(default_factory=dict)
     """Seconds of passes whose durations came from a profile, by its name."""
     profile_error: float = 0.0
+    unprofiled: str = ""
+    """The first model for which there was no profile."""
     one_wait_per_pass: str = ""
     """The model whose passes were too short to be emulated operation by operation."""
     branched_at: str = ""

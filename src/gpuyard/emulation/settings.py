@@ -13,6 +13,8 @@ from gpuyard.core.units import gigabytes
 
 PREFIX = "GPUYARD_"
 CLOCKS = ("real", "virtual")
+UNPROFILED = "none"
+"""The name of a profile that says: take none."""
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,18 @@ from typing import Any
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
+from gpuyard.emulation.device import Gpu
+from gpuyard.emulation.settings import UNPROFILED
 from gpuyard.emulation.torch.anchor import Anchor, variation
 from gpuyard.emulation.torch.shortcut import Shortcut
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import EmulatedTensor
+from gpuyard.profiles.operations import operation_costs
 from gpuyard.profiles.step_store import find_step_profile
 from gpuyard.profiles.steps import StepProfile, signature
 
 LARGEST_DEPTH = 2
 """How far below the module that was moved a known model is looked for."""
-
-UNPROFILED = "none"
-"""The name of a profile that says: take none."""
 
 
 class Follower:
@@ -72,6 +72,19 @@ def follow(module: torch.nn.Module) -> None:
             _remember(candidate, Follower(profile))
             return
     _remember(module, Follower(None))
+    if wanted != UNPROFILED and not session.report.unprofiled:
+        _tell_unprofiled(module, parameter.block.gpu)
+
+
+def _tell_unprofiled(module: torch.nn.Module, gpu: Gpu) -> None:
+    """Say once where the durations of a model without a profile come from."""
+    assert state.session is not None
+    state.session.report.unprofiled = type(module).__name__
+    costs = operation_costs(gpu.kind)
+    state.session.notice(
+        f"no profile of {type(module).__name__} on {gpu.kind.key}: durations come from {costs.origin} costs, "
+        f"expect an error of about {costs.expected_error:.0%} (gpuyard profile torch makes a profile on a real GPU)"
+    )
 
 
 def _remember(module: torch.nn.Module, follower: Follower) -> None:
