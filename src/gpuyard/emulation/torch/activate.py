@@ -24,6 +24,7 @@ from gpuyard.emulation.torch import (
     graphs,
     legacy,
     moves,
+    profiler,
     saving,
     steps,
     streams,
@@ -63,9 +64,6 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
     autocast.register()
     torch.autograd.set_multithreading_enabled(False)  # a second thread would only add waiting for the interpreter lock
     torch_optimizer._foreach_supported_types.append(EmulatedTensor)
-    torch.__future__.set_swap_module_params_on_conversion(
-        True
-    )  # parameters stay the same objects when moved, as with CUDA
     moves.install()
     saving.install()
     steps.install()
@@ -140,6 +138,7 @@ def _stand_in_for_cuda() -> None:
     EmulatedTensor.device = property(lambda self: torch.device("cuda", self.block.gpu.index))
     EmulatedTensor.is_cuda = property(lambda self: True)
     legacy.install()
+    profiler.install()
     distributed.install()
     _stand_in_for_accelerator()
     _stand_in_for_autocast()

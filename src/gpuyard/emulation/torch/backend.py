@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -32,9 +33,45 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):
         return True
 
 
+_lost: list[BaseException] = []
+"""An exception that was on its way out of a backward pass."""
+
+
+class _Probe:
+    """Something to call: Python looks for a pending exception after calls of objects, not after those of functions."""
+
+    def __call__(self) -> None: ...
+
+
+_probe = _Probe()
+
+
 class _Guard(torch._C._acc.DeviceGuard):
+    """Tells torch which device it guards, also while an exception passes through the autograd engine.
+
+    torch then asks with the exception pending, and aborts the process if it still is afterwards. So it is caught here,
+    and raised again at the end of the backward pass.
+    """
+
     def type_(self) -> Any:
+        try:
+            _probe()
+        except SystemError as found:
+            _lost[:] = [found.__cause__ or found]
         return torch._C._autograd.DeviceType.PrivateUse1
+
+
+def _raising_what_was_lost(run_backward: Any) -> Any:
+    @functools.wraps(run_backward)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return run_backward(*args, **kwargs)
+        except SystemError:
+            if _lost:
+                raise _lost.pop() from None
+            raise
+
+    return run
 
 
 def register(device_module: Any) -> None:
@@ -43,6 +80,8 @@ def register(device_module: Any) -> None:
         rename=BACKEND, backend_module=device_module, hook=_Hooks(), device_guard=_Guard()
     )
     set_backend_device(torch.device(BACKEND, 0))
+    run_backward = _raising_what_was_lost(torch.autograd.graph._engine_run_backward)
+    torch.autograd._engine_run_backward = torch.autograd.graph._engine_run_backward = run_backward
     fallback = torch.library.Library("_", "IMPL")
     fallback.fallback(_kernel, "PrivateUse1")
     factories = torch.library.Library("aten", "IMPL")

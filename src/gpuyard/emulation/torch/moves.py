@@ -205,7 +205,23 @@ def set_data(self: Any, value: Any) -> None:
         is_parameter = isinstance(self, torch.nn.Parameter)
         moved = torch.nn.Parameter(moved, self.requires_grad) if is_parameter else moved.requires_grad_(self.requires_grad)
         vars(moved).update({name: held for name, held in vars(self).items() if name not in ("block", "form")})
-        torch.utils.swap_tensors(self, moved)
+        _swap(self, moved)
+
+
+def _swap(one: torch.Tensor, other: torch.Tensor) -> None:
+    """Exchange what two objects are; unlike torch's own swap also where a graph still holds the tensor."""
+    one.__class__, other.__class__ = other.__class__, one.__class__
+    one.__dict__, other.__dict__ = other.__dict__, one.__dict__
+    torch._C._swap_tensor_impl(one, other)
+
+
+def _has_compatible_type(input, from_):  # type: ignore[no-untyped-def] # noqa: A002
+    """Say yes, so that modules move by assigning to `data` and their parameters stay the same objects, as with CUDA."""
+    return True
+
+
+_has_compatible_type.__annotations__ = {"input": torch.Tensor, "from_": torch.Tensor, "return": bool}
+"""torch's compiler compares signatures, which therefore must be types and not their names."""
 
 
 def install() -> None:
@@ -227,6 +243,7 @@ def install() -> None:
         setattr(torch.Tensor, name, new_on_device(getattr(torch.Tensor, name)))
     torch.Tensor.to = to
     torch.Tensor.data = property(_data.__get__, set_data)
+    torch._has_compatible_shallow_copy_type = _has_compatible_type
     torch.Tensor.cuda = cuda
     torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: type(self) is not EmulatedTensor and pinned.is_pinned(self)

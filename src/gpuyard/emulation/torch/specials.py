@@ -292,4 +292,4 @@ def _pass_on(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 @special(aten.record_stream.default)
 def _record_stream(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Nothing to do: memory is given back when its last tensor dies, whichever stream used it."""
+    """Do nothing, here for the autograd engine's own calls, as in `EmulatedTensor.record_stream`."""

@@ -150,6 +150,9 @@ class EmulatedTensor(torch.Tensor):
         """Return the index of its GPU."""
         return self.block.gpu.index
 
+    def record_stream(self, stream: Any) -> None:
+        """Do nothing: memory is given back when its last tensor dies, whichever stream used it."""
+
     def share_memory_(self) -> Any:
         """Do nothing, as for every CUDA tensor."""
         return self
