@@ -17,6 +17,7 @@ class Clock(StrEnum):
 
     real = "real"
     virtual = "virtual"
+    device = "device"
 
 
 class Granularity(StrEnum):
@@ -32,7 +33,7 @@ def emulate(
     gpus: Annotated[str, typer.Option(help="GPUs of the machine: A100, 4xA100, 2xV100+1xK80, 2xmine.yaml.")] = "A100",
     speed: Annotated[float, typer.Option(help="Emulated seconds per real second.")] = 1.0,
     clock: Annotated[
-        Clock, typer.Option(help="virtual never waits: only the host's own work takes time.")
+        Clock, typer.Option(help="virtual: waiting takes no time; device: nor does the host's work.")
     ] = Clock.real,
     profile: Annotated[str, typer.Option(help="Take step times from this profile (gpuyard profiles list).")] = "",
     granularity: Annotated[

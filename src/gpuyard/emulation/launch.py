@@ -42,7 +42,7 @@ def emulate(command: Sequence[str], settings: Settings) -> Outcome:
     program = _find(command)
     with tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
         settings = replace(settings, node=settings.node_name, report=folder)
-        node = None if settings.clock == "virtual" else open_node(settings, kinds)
+        node = open_node(settings, kinds) if settings.clock == "real" else None
         try:
             began = time.monotonic()
             exit_code = _run([program, *command[1:]], _environment(settings))

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from gpuyard.core.errors import InputError
-from gpuyard.emulation.clock import Clock, VirtualClock
+from gpuyard.emulation.clock import Clock, DeviceClock, VirtualClock
 from gpuyard.emulation.device import Gpu, PrivateSeat
 from gpuyard.emulation.node import GpuSlot, Node, Sharing
 from gpuyard.emulation.report import ProcessReport
@@ -27,11 +27,11 @@ class Session:
         self.kinds = tuple(machine[index] for index in self.visible)
         self.node: Node | None = None
         self.clock: Clock
-        if settings.clock == "virtual":
-            self.clock = VirtualClock()
-        else:
+        if settings.clock == "real":
             self.node = open_node(settings, machine)
             self.clock = self.node.clock
+        else:
+            self.clock = VirtualClock() if settings.clock == "virtual" else DeviceClock()
         self.report = ProcessReport(started=self.clock.now())
         self._gpus: dict[int, Gpu] = {}
 

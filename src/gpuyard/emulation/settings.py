@@ -12,7 +12,7 @@ from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.units import gigabytes
 
 PREFIX = "GPUYARD_"
-CLOCKS = ("real", "virtual")
+CLOCKS = ("real", "virtual", "device")
 UNPROFILED = "none"
 """The name of a profile that says: take none."""
 
@@ -24,7 +24,8 @@ class Settings:
     gpus: str
     node: str = ""
     """Name of the emulated machine; programs that give the same name share its GPUs. Empty: named by its GPUs."""
-    clock: Literal["real", "virtual"] = "real"
+    clock: Literal["real", "virtual", "device"] = "real"
+    """virtual: waiting takes no time; device: nor does the host's own work, so that only GPU time is left."""
     speed: float = 1.0
     profile: str = ""
     """Name of the step profile to use, instead of the one that is recognised."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError, MissingExtraError
-from gpuyard.emulation.settings import Settings
+from gpuyard.emulation.settings import UNPROFILED, Settings
 from gpuyard.profiles.gpus import find_gpu
 from gpuyard.profiles.steps import StepPoint, StepProfile, signature
 from gpuyard.profiling.recorder import VARIABLE
