@@ -14,10 +14,10 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c c
 PARTS := lint types unit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit bench bench-paper format clean
+.PHONY: help demo test lint types layers unit bench bench-paper bench-emulation format clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(COMPILED)  ## see what tune buys over proportional, within a minute
 	@$(BIN)/gpuyard demo
@@ -49,6 +49,9 @@ bench: $(COMPILED)  ## speed and scale, as ratios against baselines in the same 
 
 bench-paper: $(COMPILED)  ## the paper's figures again; writes docs/fidelity.md
 	@$(BIN)/python -m benchmarks.paper
+
+bench-emulation: $(TOOLS) $(NATIVE)  ## the emulated GPU against published measurements; writes docs/fidelity.md
+	@$(BIN)/python -m benchmarks.emulated
 
 format: $(TOOLS)  ## let ruff mend what it can
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
