@@ -92,7 +92,10 @@ def learn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: lis
     else:
         outcome = None  # nothing to learn from an operation that only mutates, and some of those have no meta form
     container = type(outcome) if isinstance(outcome, (list, tuple)) else None
-    results = [_describe(item, shadows, forms) for item in (outcome if container else (outcome,))]
+    items = outcome if isinstance(outcome, (list, tuple)) else (outcome,)
+    if any(isinstance(item, torch.Tensor) and item.layout != torch.strided for item in items):
+        raise NotImplementedError(f"gpuyard does not emulate {func}: emulated tensors are dense, and its result is sparse")
+    results = [_describe(item, shadows, forms) for item in items]
     fresh = [item.form for item in results if type(item) in (Fresh, Reshaped)]
     work = work_of(func, args, kwargs, tensors, fresh, mutates)
     keeps = all(values.worth_keeping(form) for form in fresh) and values.computable(func)

@@ -204,6 +204,8 @@ def set_data(self: Any, value: Any) -> None:
         moved = value.detach()
         is_parameter = isinstance(self, torch.nn.Parameter)
         moved = torch.nn.Parameter(moved, self.requires_grad) if is_parameter else moved.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            moved.grad = self.grad.detach().to(value.device, value.dtype)
         vars(moved).update({name: held for name, held in vars(self).items() if name not in ("block", "form")})
         _swap(self, moved)
 
