@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,15 +21,35 @@ ORDERS = {
 ALLOCATIONS = ("proportional", "tune")
 
 
+class Part(StrEnum):
+    """Which part of gpuyard is shown."""
+
+    simulate = "simulate"
+    emulate = "emulate"
+
+
 def demo(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the runs and the report.")] = Path("runs/demo"),
+    part: Annotated[
+        Part, typer.Argument(metavar="[PART]", help="simulate, or emulate: programs on emulated GPUs.")
+    ] = Part.simulate,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for simulated runs and their report.")] = Path(
+        "runs/demo"
+    ),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no hints.")] = False,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
 ) -> None:
-    """See what tune buys over proportional, within a minute.
+    """See what tune buys over proportional, or what an emulated GPU shows, within a minute.
 
     Simulates 8000 jobs on 128 GPUs under four orderings, each with both ways to share out CPUs and memory.
+    `demo emulate` trains models on emulated GPUs: data stalls, sharing and pinned memory, beside GPEmu's figures.
     """
+    if part == Part.emulate:
+        _emulate(quiet, format)
+    else:
+        _simulate(out, quiet, format)
+
+
+def _simulate(out: Path, quiet: bool, format: Format) -> None:
     from gpuyard.reports.page import write_report
     from gpuyard.results import load_run
     from gpuyard.simulation.setting import make_setting
@@ -71,3 +93,26 @@ Try next:
   gpuyard why {before} 4200
   gpuyard simulate --policy srtf+tune --policy srtf+greedy --load 8 --load 9 --load 10"""
     )
+
+
+def _emulate(quiet: bool, format: Format) -> None:
+    from gpuyard.emulation.demo.findings import findings
+
+    rows: list[dict[str, Any]] = []
+    for what, study in findings():
+        if not quiet:
+            say(f"{what}…")
+        rows += [asdict(finding) for finding in study()]
+    emit(rows, format)
+    if not quiet:
+        program = "python -m gpuyard.emulation.demo.programs.train_steps"
+        say(
+            f"""
+Loader processes, files, copies to pinned memory and Python are real; the GPU's work is time on its timeline. GPEmu's
+figures are those in its repository, from other hosts: the trends are to be compared, not the digits.
+
+Try next:
+  gpuyard emulate --gpus A100 -- {program} --steps 20
+  gpuyard emulate --gpus 2xV100 --clock virtual -- {program} --steps 50
+  gpuyard gpus"""
+        )

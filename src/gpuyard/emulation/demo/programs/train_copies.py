@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from statistics import median
 
 import torch
 import torchvision
@@ -52,19 +53,19 @@ def copied_ahead(loader: Iterable[Batch]) -> Iterator[Batch]:
         yield ready
 
 
-def train(model: torch.nn.Module, batches: Iterable[Batch], steps: int) -> float:
-    """Train; return seconds per step after the first ones."""
+def train(model: torch.nn.Module, batches: Iterable[Batch]) -> float:
+    """Train; return the median of the milliseconds per step after the first ones."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
-    for step, (images, labels) in enumerate(batches, 1):
+    ends: list[torch.cuda.Event] = []
+    for images, labels in batches:
         loss = torch.nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step == WARM_UP:
-            torch.cuda.synchronize()
-            began = time.perf_counter()
+        ends.append(torch.cuda.Event(enable_timing=True))
+        ends[-1].record()
     torch.cuda.synchronize()
-    return (time.perf_counter() - began) / steps
+    return median(before.elapsed_time(end) for before, end in pairwise(ends[WARM_UP:]))
 
 
 def main() -> None:
@@ -81,7 +82,7 @@ def main() -> None:
         data = Batches(options.batch, WARM_UP + options.steps)
         loader = DataLoader(data, batch_size=None, pin_memory=copies != "pageable")
         batches = copied_ahead(loader) if copies == "ahead" else copied(loader)
-        step_ms = train(model, batches, options.steps) * 1e3
+        step_ms = train(model, batches)
         print(json.dumps({"copies": copies, "step_ms": step_ms}), flush=True)
 
 

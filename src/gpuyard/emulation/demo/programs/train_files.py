@@ -13,8 +13,8 @@ import tempfile
 import time
 import warnings
 from itertools import product
-from math import ceil
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 import torch
@@ -58,28 +58,33 @@ class Images(Dataset[tuple[torch.Tensor, int]]):
         path = self.paths[index % len(self.paths)]
         in_cache = (index * 61 % 100) < self.cached * 100  # spread evenly over every batch
         content = path.read_bytes() if in_cache else self.disk.read(path)
-        time.sleep(self.decode_s)  # the core that decodes is waited for, not used: a laptop may stand for a server
+        begun = time.monotonic()
         image = np.frombuffer(content, np.uint8).reshape(3, SIDE, SIDE)
         top, left = np.random.randint(0, SIDE - CROP, 2)
         crop = image[:, top : top + CROP, left : left + CROP]
-        return torch.from_numpy(crop[:, :, :: np.random.choice((1, -1))].copy()), index % 1000
+        pixels = torch.from_numpy(crop[:, :, :: np.random.choice((1, -1))].copy())
+        # The rest of what decoding takes a core is waited for, not used: so a laptop may stand for a server.
+        time.sleep(max(0.0, begun + self.decode_s - time.monotonic()))
+        return pixels, index % 1000
 
 
-def train(model: torch.nn.Module, images: Images, batch: int, workers: int, warm_up: int) -> float:
-    """Train for one epoch; return images per second after the first batches."""
+def train(model: torch.nn.Module, images: Images, batch: int, workers: int) -> float:
+    """Train for one epoch; return the median of images per second after the first batches."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     loader = DataLoader(images, batch, num_workers=workers, pin_memory=True)
-    for step, (pixels, labels) in enumerate(loader, 1):
+    ends: list[torch.cuda.Event] = []
+    for pixels, labels in loader:
         inputs = pixels.cuda(non_blocking=True).float().div_(255)
         loss = torch.nn.functional.cross_entropy(model(inputs), labels.cuda(non_blocking=True))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        if step == warm_up:
-            torch.cuda.synchronize()
-            began = time.perf_counter()
+        ends.append(torch.cuda.Event(enable_timing=True))
+        ends[-1].record()
     torch.cuda.synchronize()
-    return batch * (len(loader) - warm_up) / (time.perf_counter() - began)
+    # Workers deliver in step, so the time of a whole round of them tells the rate. The first round is not typical.
+    rounds = [first.elapsed_time(last) for first, last in zip(ends[workers:], ends[2 * workers :], strict=False)]
+    return 1e3 * batch * workers / median(rounds)
 
 
 def main() -> None:
@@ -87,7 +92,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", nargs="+", default=["resnet18"], help="of torchvision")
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=12, help="batches to measure, at least one of each worker")
+    parser.add_argument("--steps", type=int, default=12, help="batches to train on, at least")
+    parser.add_argument("--rounds", type=int, default=4, help="batches from each worker, at least")
     parser.add_argument(
         "--loader", nargs="+", default=["2"], help="number of workers, as in 6; with a disk of 90 MB/s 6@90"
     )
@@ -101,13 +107,10 @@ def main() -> None:
             (Path(folder) / f"{number:03}.raw").write_bytes(np.random.bytes(3 * SIDE * SIDE))
         for name, loader in product(options.model, options.loader):
             workers, _, disk = loader.partition("@")
-            each = int(workers)
-            # Workers deliver in step, so only whole rounds of all of them tell the rate.
-            warm_up, measured = max(each, 3), each * ceil(options.steps / each)
-            count = options.batch * (warm_up + measured)
+            count = options.batch * max(options.steps, options.rounds * int(workers))
             images = Images(Path(folder), count, Disk(float(disk or 0)), options.cached, options.decode_ms / 1e3)
             model = torchvision.models.get_model(name).cuda()
-            rate = train(model, images, options.batch, each, warm_up)
+            rate = train(model, images, options.batch, int(workers))
             print(json.dumps({"model": name, "loader": loader, "images_per_s": rate}), flush=True)
 
 
