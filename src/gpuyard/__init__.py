@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from gpuyard.core.cluster import Cluster
     from gpuyard.core.errors import GpuyardError, InputError
     from gpuyard.core.workload import Job, Workload
+    from gpuyard.emulation.here import emulate
     from gpuyard.results import Run, load_run
     from gpuyard.simulation.options import Options
     from gpuyard.simulation.study import simulate
@@ -28,6 +29,7 @@ __all__ = [
     "Run",
     "Workload",
     "__version__",
+    "emulate",
     "generate",
     "load_run",
     "read_cluster",
@@ -43,6 +45,7 @@ _HOMES = {
     "Options": "simulation.options",
     "Run": "results",
     "Workload": "core.workload",
+    "emulate": "emulation.here",
     "generate": "traces",
     "load_run": "results",
     "read_cluster": "traces",

@@ -10,7 +10,7 @@ import gpuyard
 
 PROMISED = [
     *("Cluster", "GpuyardError", "InputError", "Job", "Options", "Run", "Workload", "__version__"),
-    *("generate", "load_run", "read_cluster", "read_workload", "simulate"),
+    *("emulate", "generate", "load_run", "read_cluster", "read_workload", "simulate"),
 ]
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import Clock, DeviceClock, VirtualClock
@@ -22,18 +23,26 @@ class Session:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        machine = parse_gpus(settings.gpus)
-        self.visible = visible_gpus(len(machine), os.environ.get("CUDA_VISIBLE_DEVICES"))
-        self.kinds = tuple(machine[index] for index in self.visible)
+        self.machine = parse_gpus(settings.gpus)
         self.node: Node | None = None
         self.clock: Clock
         if settings.clock == "real":
-            self.node = open_node(settings, machine)
+            self.node = open_node(settings, self.machine)
             self.clock = self.node.clock
         else:
             self.clock = VirtualClock() if settings.clock == "virtual" else DeviceClock()
         self.report = ProcessReport(started=self.clock.now())
         self._gpus: dict[int, Gpu] = {}
+
+    @cached_property
+    def visible(self) -> tuple[int, ...]:
+        """Return which of the machine's GPUs the program sees; as with CUDA, decided when it first asks."""
+        return visible_gpus(len(self.machine), os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+    @cached_property
+    def kinds(self) -> tuple[GpuKind, ...]:
+        """Return the kinds of the GPUs that the program sees."""
+        return tuple(self.machine[index] for index in self.visible)
 
     def gpu(self, index: int) -> Gpu:
         """Return a GPU by the index this program knows it by."""
@@ -60,7 +69,7 @@ class Session:
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
         """Let what is done inside happen on a GPU that nobody sees, so that no seat is taken before the program needs it."""
-        kind = (*self.kinds, *parse_gpus(self.settings.gpus))[0]
+        kind = self.machine[0]
         self._gpus = {0: Gpu(0, kind, VirtualClock(), PrivateSeat(kind.memory_bytes))}
         try:
             yield
