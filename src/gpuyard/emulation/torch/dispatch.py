@@ -1,8 +1,8 @@
 """Every operation on an emulated tensor comes here: what it returns is learned once per layout, then looked up.
 
 The first time an operation meets a combination of layouts and integer arguments it runs on torch's shape-only `meta`
-device; afterwards a dictionary answers. Float arguments are no part of the key: no shape depends on them, and
-optimizers change them every step.
+device; afterwards a dictionary answers. Float arguments are no part of the key, because optimizers change them every step,
+except where a size follows from them: in factories, and when images are scaled.
 """
 
 from __future__ import annotations
@@ -26,6 +26,13 @@ SPECIAL: dict[Any, Handler] = {}
 
 CROSSING: set[Any] = set()
 """Operations that may mix tensors of the host and of a GPU, as with CUDA."""
+
+SIZED_BY_FLOATS = {
+    getattr(packet, overload)
+    for packet in (getattr(torch.ops.aten, name) for name in dir(torch.ops.aten) if "upsample" in name)
+    for overload in packet.overloads()
+}
+"""Operations with arguments whose result's size may follow from a float."""
 
 _PLAIN = frozenset({int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 """Types whose values are part of the key as they are."""
@@ -60,6 +67,8 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for name, arg in kwargs.items():
         key.append(name)
         _add(key, tensors, arg)
+    if not tensors or func in SIZED_BY_FLOATS:
+        key.append(_floats(args, kwargs))
     whole_key = tuple(key)
     lesson = _lessons.get(whole_key)
     if lesson is None:
@@ -135,6 +144,14 @@ def _add(key: list[Any], tensors: list[Any], arg: Any) -> None:
         key.append(torch.Generator)
     else:
         key.append(arg)
+
+
+def _floats(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """Return all float arguments."""
+    found: list[Any] = []
+    for arg in (*args, *kwargs.values()):
+        found.extend(item for item in (arg if isinstance(arg, (list, tuple)) else (arg,)) if type(item) is float)
+    return tuple(found)
 
 
 def _common_gpu(func: Any, tensors: list[Any]) -> Gpu:
