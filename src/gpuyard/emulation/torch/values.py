@@ -28,6 +28,9 @@ SETS_ASIDE = frozenset(
 )
 """Operations that only set memory aside."""
 
+MOST_BYTES = 1 << 28
+"""Bytes in a row up to which they are kept: as such rows processes send each other objects."""
+
 HOST = torch.device("cpu")
 _AS_THEY_ARE = frozenset({int, float, bool, str, type(None), torch.dtype, torch.layout, torch.memory_format})
 
@@ -44,6 +47,8 @@ def worth_keeping(form: Layout) -> bool:
         return True
     if form.dtype.is_floating_point or form.dtype.is_complex:
         return form.extent <= MOST_FLOATS
+    if form.dtype is torch.uint8 and len(form.size) == 1:
+        return form.extent <= MOST_BYTES
     return form.extent <= MOST_INTEGERS
 
 
@@ -101,7 +106,8 @@ def compute(
     given = give(lesson, tensors, gpu)
     pairs = zip(given, computed, strict=True) if lesson.container else ((given, computed),)
     for mine, real in pairs:
-        if type(mine) is EmulatedTensor and id(mine.block) not in sources:
+        fresh = type(mine) is EmulatedTensor and id(mine.block) not in sources
+        if fresh and real.shape == mine.form.size:  # what is saved for the backward pass may differ between devices
             keep(mine.block, mine.form, real)
     return given
 
