@@ -65,6 +65,19 @@ class _Between(torch.autograd.Function):
         return _moved(gradients[0], ctx.origin), None
 
 
+class _ToHost(torch.autograd.Function):
+    """A move to the host, and of the gradient back to the GPU that it belongs to."""
+
+    @staticmethod
+    def forward(ctx: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        ctx.origin, ctx.dtype = source.block.gpu.index, source.dtype
+        return _to(source, *args, **kwargs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return to(gradients[0], torch.device(BACKEND, ctx.origin), ctx.dtype), None, None
+
+
 def _moved(source: Any, index: int) -> Any:
     target = state.gpu(index)
     moved = new(layout_of(torch.empty_like(shapes_only(source))), target)
@@ -92,6 +105,8 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         return _to(self, *args, **kwargs)
     index = index_of(wanted)
     if index is None:
+        if type(self) is EmulatedTensor and self.requires_grad and torch.is_grad_enabled():
+            return _ToHost.apply(self, args, kwargs)
         return _to(self, *args, **kwargs)
     inside = inside_device()
     if by_position:
@@ -102,6 +117,11 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         self = _Between.apply(self, index)
     with onto(index):
         return _to(self, *args, **kwargs)
+
+
+def cpu(self: Any, memory_format: torch.memory_format = torch.preserve_format) -> Any:
+    """Move a tensor to the host."""
+    return to(self, "cpu", memory_format=memory_format)
 
 
 def cuda(
@@ -246,7 +266,7 @@ def install() -> None:
     torch.Tensor.to = to
     torch.Tensor.data = property(_data.__get__, set_data)
     torch._has_compatible_shallow_copy_type = _has_compatible_type
-    torch.Tensor.cuda = cuda
+    torch.Tensor.cuda, torch.Tensor.cpu = cuda, cpu
     torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
     torch.Tensor.is_pinned = lambda self, device=None: type(self) is not EmulatedTensor and pinned.is_pinned(self)
     DeviceContext.__torch_function__ = _with_default_device
