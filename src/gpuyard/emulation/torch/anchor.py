@@ -21,11 +21,11 @@ from gpuyard.profiles.steps import StepProfile
 class Pass:
     """One pass of a recognised model on one GPU: when it began, what it should take, and what its operations took."""
 
-    __slots__ = ("_begun", "_waited", "gpu", "scale", "start", "target")
+    __slots__ = ("_begun", "_stalled", "_waited", "gpu", "scale", "start", "target")
 
     def __init__(self, gpu: Gpu, start: float, target: float, estimate: float | None) -> None:
         self.gpu, self.start, self.target = gpu, start, target
-        self._begun, self._waited = gpu.timeline.busy, gpu.waited
+        self._begun, self._waited, self._stalled = gpu.timeline.busy, gpu.waited, gpu.timeline.stalled
         self.scale = target / estimate if estimate else 1.0
         state.seconds_scale = self.scale
 
@@ -38,7 +38,7 @@ class Pass:
         spent = self.gpu.timeline.busy - self._begun
         now, stream = self.gpu.now(), self.gpu.current
         if self.gpu.waited == self._waited:
-            end = self.start + self.target
+            end = self.start + self.target + self.gpu.timeline.stalled - self._stalled
         else:
             end = max(stream.tail, now) + self.target - spent
         self.gpu.timeline.end_at(stream, max(end, now), self.target - spent)
