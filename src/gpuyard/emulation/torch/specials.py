@@ -120,16 +120,9 @@ def _item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
     tensor.block.gpu.copy_to_host(tensor.form.nbytes)
     contents = values.known(tensor)
-    return made_up.scalar(tensor.dtype) if contents is None else contents.item()
-
-
-@special(aten.all.default, aten.all.dim, aten.all.dims, aten._is_all_true.default)
-def _all(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Say yes where it is not known: programs ask whether all is well, and stop if it is not."""
-    result = plain(func, args, kwargs)
-    if result.block.values is None and values.worth_keeping(result.form):
-        values.keep(result.block, result.form, torch.ones(result.form.size, dtype=result.dtype))
-    return result
+    if contents is not None:
+        return contents.item()
+    return bool(tensor.block.guess) if tensor.dtype is torch.bool else made_up.scalar(tensor.dtype)
 
 
 @special(aten.equal.default, aten.allclose.default)
@@ -293,3 +286,13 @@ def _pass_on(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 @special(aten.record_stream.default)
 def _record_stream(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Do nothing, here for the autograd engine's own calls, as in `EmulatedTensor.record_stream`."""
+
+
+@special(aten._conj.default, aten._neg_view.default)
+def _lazy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carry out at once what torch only notes on a view of a host tensor: a block's values know no such notes."""
+    contents = values.known(args[0])
+    if contents is None:
+        return NotImplemented
+    result = (contents.conj() if func is aten._conj.default else torch.neg(contents)).resolve_conj().clone()
+    return values.with_values(layout_of(result), args[0].block.gpu, result)
