@@ -41,7 +41,13 @@ def show(self: EmulatedTensor, *, tensor_contents: Any = None) -> str:
     return prefix + repr(contents)[:-1] + suffix + ")"
 
 
+def write(self: EmulatedTensor, spec: str) -> str:
+    """Format a single number as numbers are formatted."""
+    return format(self.item(), spec) if self.dim() == 0 else object.__format__(self, spec)
+
+
 EmulatedTensor.item = item
+EmulatedTensor.__format__ = write
 EmulatedTensor.tolist = tolist
 EmulatedTensor.__bool__ = decide
 EmulatedTensor.__repr__ = show

@@ -49,7 +49,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 class Block:
     """Memory that one or several views share, for as long as one of them lives."""
 
-    __slots__ = ("__weakref__", "_address", "gpu", "nbytes", "size", "values")
+    __slots__ = ("__weakref__", "_address", "gpu", "guess", "nbytes", "size", "values")
 
     def __init__(self, gpu: Gpu, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -58,6 +58,8 @@ class Block:
         self.gpu = gpu
         self.values: torch.Tensor | None = None
         """A flat copy on the host of everything in it, where values are kept."""
+        self.guess: bool | None = None
+        """What booleans in it are taken for where they are unknown."""
         self._address = 0
         try:
             self.size = gpu.memory.take(nbytes)
