@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Protocol
 
 from gpuyard.emulation.clock import Clock
@@ -81,13 +82,20 @@ class PrivateSeat:
         """Nothing is shared, so nothing needs to be returned."""
 
 
+class Current(threading.local):
+    """The stream that operations of a thread go to."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+
+
 class Gpu:
     """One GPU of this process. All times are device time unless said otherwise."""
 
     __slots__ = (
         "_published",
         "clock",
-        "current",
+        "here",
         "index",
         "kind",
         "memory",
@@ -100,11 +108,19 @@ class Gpu:
         self.index, self.kind, self.clock, self.seat = index, kind, clock, seat
         self.timeline = Timeline(kind, index)
         self.memory = Memory(seat.reserve, seat.release)
-        self.current = self.timeline.default
-        """The stream that operations go to."""
+        self.here = Current(self.timeline.default)
         self.waited = 0.0
         """Seconds the host has waited for this GPU."""
         self._published = 0.0
+
+    @property
+    def current(self) -> Stream:
+        """The stream that operations of this thread go to."""
+        return self.here.stream
+
+    @current.setter
+    def current(self, stream: Stream) -> None:
+        self.here.stream = stream
 
     def now(self) -> float:
         """Return this process's device time."""
@@ -114,7 +130,7 @@ class Gpu:
         """Queue a kernel on the current stream; waits only if too many are outstanding."""
         clock_now = self.clock.now()
         now = self.seat.device_time(clock_now)
-        full_until = self.timeline.launch(self.current, duration, now)
+        full_until = self.timeline.launch(self.here.stream, duration, now)
         if clock_now - self._published > PUBLISH_EVERY_S:
             self._publish(clock_now)
         if full_until > now:

@@ -20,8 +20,10 @@ from gpuyard.emulation.torch import (
     cuda_api,
     cuda_memory,
     cuda_random,
+    data_parallel,
     distributed,
     graphs,
+    grouping,
     legacy,
     moves,
     profiler,
@@ -65,6 +67,7 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
     torch.autograd.set_multithreading_enabled(False)  # a second thread would only add waiting for the interpreter lock
     torch_optimizer._foreach_supported_types.append(EmulatedTensor)
     moves.install()
+    grouping.install()
     saving.install()
     steps.install()
     if as_cuda:
@@ -139,6 +142,7 @@ def _stand_in_for_cuda() -> None:
     EmulatedTensor.is_cuda = property(lambda self: True)
     legacy.install()
     profiler.install()
+    data_parallel.install()
     distributed.install()
     _stand_in_for_accelerator()
     _stand_in_for_autocast()

@@ -161,6 +161,9 @@ def current_blas_handle() -> int:
     return 0
 
 
+current_solver_handle = current_blas_handle
+
+
 def _sleep(cycles: int) -> None:
     """Keep the GPU busy for a number of cycles."""
     gpu = gpu_of()

@@ -100,6 +100,42 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     return stats
 
 
+def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
+    """Return the same counters, by the parts of their names."""
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *outer, last = name.split(".")
+        inner = nested
+        for part in outer:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
+
+
+def host_memory_stats() -> dict[str, Any]:
+    """Return no counters: pinned memory is not counted."""
+    return {}
+
+
+host_memory_stats_as_nested_dict = host_memory_stats
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Do nothing: pinned memory is not counted."""
+
+
+reset_accumulated_host_memory_stats = reset_peak_host_memory_stats
+
+
+def get_allocator_backend() -> str:
+    """Return the name of CUDA's usual allocator."""
+    return "native"
+
+
+def caching_allocator_enable(value: bool = True) -> None:
+    """Do nothing: freed memory is always kept."""
+
+
 def _counters(gpu: Gpu) -> dict[str, tuple[int, int, int, int]]:
     memory = gpu.memory
     blocks = memory.allocations - memory.frees

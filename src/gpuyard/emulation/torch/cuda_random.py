@@ -64,7 +64,17 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
         set_rng_state(new_state, index)
 
 
-class Generator(torch.Generator):
+_Metaclass: Any = type(torch._C.Generator)
+
+
+class _Kind(_Metaclass):
+    """Lets every generator of torch count as one of ours."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch._C.Generator)
+
+
+class Generator(torch.Generator, metaclass=_Kind):
     """A generator that may be asked for on a GPU; it draws on the host, where the few real numbers come from."""
 
     def __new__(cls, device: Any = "cpu") -> Generator:
@@ -76,6 +86,6 @@ class Generator(torch.Generator):
     _gpu: int | None
 
     @property
-    def device(self) -> torch.device:
+    def device(self) -> torch.device:  # type: ignore[override]
         """Return where it was asked for."""
         return torch.device("cpu") if self._gpu is None else torch.device("cuda", self._gpu)

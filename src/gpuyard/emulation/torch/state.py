@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,37 +14,61 @@ if TYPE_CHECKING:
     from gpuyard.emulation.session import Session
 
 
+class Here(threading.local):
+    """What each thread has of its own, as with CUDA."""
+
+    current = 0
+    target: int | None = None
+
+
 class State:
     """The session, the GPU that is current, and which part of a training step runs."""
 
     __slots__ = (
         "capturing",
         "chance",
-        "current",
         "generators",
+        "here",
         "optimizing",
         "seconds_scale",
         "session",
         "steps",
-        "target",
+        "whole_backward",
     )
 
     def __init__(self) -> None:
         self.session: Session | None = None
         self.chance = random.Random(0)
         """Where jitter comes from."""
-        self.current = 0
-        """Index of the GPU that `torch.cuda.current_device()` names."""
-        self.target: int | None = None
-        """Index of the GPU that the factory call in progress asked for."""
+        self.here = Here()
         self.generators: dict[int, torch.Generator] = {}
         """Random state of each GPU, apart from the host's."""
         self.capturing = False
         """Whether a CUDA graph is being captured."""
+        self.whole_backward: tuple[float, float] | None = None
+        """Where a backward pass that is one operation begins and ends; gradients come one after the other in between."""
         self.optimizing = False
         self.steps = 0
         self.seconds_scale = 1.0
         """Factor on every duration: what makes a step's total that of its profile, and jitter."""
+
+    @property
+    def current(self) -> int:
+        """Index of the GPU that `torch.cuda.current_device()` names."""
+        return self.here.current
+
+    @current.setter
+    def current(self, index: int) -> None:
+        self.here.current = index
+
+    @property
+    def target(self) -> int | None:
+        """Index of the GPU that the factory call in progress asked for."""
+        return self.here.target
+
+    @target.setter
+    def target(self, index: int | None) -> None:
+        self.here.target = index
 
     def gpu(self, index: int | None = None) -> Gpu:
         """Return a GPU of this process; by default the one a factory call asked for, or the current one."""

@@ -1,6 +1,6 @@
 """Mixed precision under emulation follows the rules that torch documents for CUDA."""
 
-# mypy: allow-untyped-calls
+# mypy: allow-untyped-calls, allow-untyped-decorators
 
 from collections.abc import Callable
 from typing import Any

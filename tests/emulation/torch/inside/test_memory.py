@@ -123,6 +123,16 @@ def test_after_running_out_of_memory_a_smaller_batch_works() -> None:
     assert 1 << 10 < worked < 1 << 18
 
 
+def test_running_out_of_memory_in_the_backward_pass_can_be_caught() -> None:
+    model = nn.Sequential(*(nn.Linear(1 << 12, 1 << 12) for _ in range(8))).cuda()
+    output = model(torch.randn(8, 1 << 12, device="cuda")).sum()
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 80 * MIB) / V100_BYTES)
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate 64[.]00 MiB"):
+        output.backward()
+    assert model[7].weight.grad is not None
+    assert model[0].weight.grad is None
+
+
 def test_what_one_frees_another_can_have() -> None:
     size = int(V100_BYTES * 0.6)
     for _ in range(3):
