@@ -35,6 +35,10 @@ class Bucket:
         """Gradients that are still to come in this pass."""
         self.work: Any = None
         """The exchange in flight."""
+        self.ready = 0.0
+        """Position at which its gradients were complete in this pass."""
+        self.share = 1.0
+        """How much of the backward pass had to be done for that, as far as passes operation by operation have shown."""
 
     def fill(self) -> None:
         """Copy the gradients in; parameters without one count as zero."""

@@ -13,8 +13,10 @@ import torch
 import torch.distributed
 from torch.autograd import Variable
 
+from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch.buckets import Bucket
 from gpuyard.emulation.torch.collectives import Later
+from gpuyard.emulation.torch.state import state
 
 dist: Any = torch.distributed
 
@@ -29,6 +31,8 @@ class Reducer:
         rebuilt_limits: Sequence[int] = (), batched_copy: bool = False,
     ) -> None:  # fmt: skip
         self._parameters, self._group = list(parameters), group
+        self._gpu: Gpu = parameters[0].block.gpu
+        self._pass_begin = 0.0
         self._find_unused, self._as_views = find_unused, as_views
         self._limits = list(rebuilt_limits) or [first_bucket_bytes, bucket_bytes]
         self._static = self._rebuilt = False
@@ -65,6 +69,7 @@ class Reducer:
         """Expect gradients; with outputs, those that these depend on."""
         self._refuse_if_incomplete()
         self._expecting, self._begun, self._finishing, self._next = True, False, False, 0
+        self._pass_begin, state.whole_backward = self._gpu.mark(self._gpu.current), None
         self._seen = [0] * len(self._parameters)
         self._used = [False] * len(self._parameters)
         for bucket in self._buckets:
@@ -121,6 +126,10 @@ class Reducer:
         bucket.fill()
         if self._as_views:
             bucket.hand_out([self._used[index] for index in bucket.indices], as_views=True)
+        bucket.ready = self._gpu.mark(self._gpu.current)
+        if state.whole_backward is not None:
+            begin, end = state.whole_backward
+            bucket.ready = begin + bucket.share * (end - begin)
         bucket.work = self._run_comm_hook(bucket)
 
     def _run_comm_hook(self, bucket: Bucket) -> Any:
@@ -136,7 +145,7 @@ class Reducer:
         operation = dist.ReduceOp.AVG if divisor == self._group.size() else dist.ReduceOp.SUM
         if operation == dist.ReduceOp.SUM:
             bucket.flat.div_(divisor)
-        work = self._group.all_reduce_from([bucket.flat], operation)
+        work = self._group.all_reduce_from([bucket.flat], operation, bucket.ready)
         return Later(work.wait, bucket.buffer)
 
     def _divide_by(self) -> int:
@@ -157,8 +166,16 @@ class Reducer:
             if outcome is not bucket.flat:
                 bucket.set_buffer(outcome[0] if isinstance(outcome, (list, tuple)) else outcome)
             bucket.hand_out([used[index] for index in bucket.indices], as_views=self._as_views)
+        self._learn_shares()
         self._expecting = self._begun = False
         self._divisor = None
+
+    def _learn_shares(self) -> None:
+        """Note how far the pass was when each bucket was complete, for passes that are one operation."""
+        whole = self._buckets[-1].ready - self._pass_begin
+        if state.whole_backward is None and whole > 0:
+            for bucket in self._buckets:
+                bucket.share = max(0.0, bucket.ready - self._pass_begin) / whole
 
     def _used_anywhere(self) -> list[bool]:
         """Say for each parameter whether some rank has a gradient for it."""

@@ -143,7 +143,9 @@ class _OnePass(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
+        begin = ctx.gpu.mark(ctx.gpu.current)
         ctx.gpu.launch(ctx.lesson.backward_s * state.seconds_scale)
+        state.whole_backward = begin, ctx.gpu.current.tail
         ctx.saved = None
         wanted = [True] * ctx.count + (ctx.lesson.with_gradient or [True] * (len(ctx.forms) - ctx.count))
         made = [

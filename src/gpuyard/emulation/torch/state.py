@@ -46,7 +46,7 @@ class State:
         self.capturing = False
         """Whether a CUDA graph is being captured."""
         self.whole_backward: tuple[float, float] | None = None
-        """Where a backward pass that is one operation begins and ends; gradients come one after the other in between."""
+        """Where a backward pass that is one operation begins and ends: gradients come one by one in between."""
         self.optimizing = False
         self.steps = 0
         self.seconds_scale = 1.0
