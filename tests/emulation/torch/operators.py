@@ -1,7 +1,7 @@
 """A program for emulated GPUs: every operator that torch tests its devices with, on the host and on the GPU.
 
-Prints a JSON object: operators tried, and those whose results differ, with the reason. With `values` as argument contents
-are compared too (for --compute); with `shapes` no tensor keeps values, however small.
+Prints a JSON object: operators tried, and those whose results differ, with the reason. With `values` as argument also
+contents are compared (for --compute); with `shapes` no tensor keeps values, however small.
 """
 
 # mypy: allow-untyped-calls
