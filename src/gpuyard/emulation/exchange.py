@@ -32,6 +32,8 @@ _SLOT = 8
 _LANE = _FIRST + SLOTS * _SLOT
 _NOTHING, _IN_STORE, _IN_STRIP = 0, 1, 2
 
+_BRIEF_LOOKS = 50
+"""How often to look before sleeping: ranks often come at almost the same time, and even the shortest sleep takes 80 µs."""
 _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 20e-6, 500e-6
 _ALIVE_EVERY_S = 0.02
 
@@ -205,6 +207,10 @@ class Exchange:
 
     def _wait(self, arrived: Callable[[], bool], rank: int, awaited: str) -> None:
         """Look again and again, ever less often, until something is there, or its rank is gone, or too late."""
+        for _ in range(_BRIEF_LOOKS):
+            if arrived():
+                return
+            os.sched_yield()
         pause, waited, looked = _SHORTEST_LOOK_S, 0.0, 0.0
         while not arrived():
             if waited - looked > _ALIVE_EVERY_S:

@@ -1,4 +1,4 @@
-"""Buckets of gradients: what data-parallel training exchanges at once."""
+"""Buckets of gradients, which data-parallel training exchanges at once, and which gradients a pass will bring."""
 
 from __future__ import annotations
 
@@ -90,3 +90,19 @@ class Bucket:
     def is_last(self) -> bool:
         """Say whether it is the last one that is exchanged."""
         return self._last
+
+
+def reached_from(outputs: Sequence[Any]) -> set[int]:
+    """Return the identities of all parameters that outputs depend on."""
+    found: set[int] = set()
+    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
+    known = set(waiting)
+    while waiting:
+        node = waiting.pop()
+        if hasattr(node, "variable"):
+            found.add(id(node.variable))
+        for following, _ in node.next_functions:
+            if following is not None and following not in known:
+                known.add(following)
+                waiting.append(following)
+    return found

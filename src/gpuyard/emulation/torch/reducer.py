@@ -14,7 +14,7 @@ import torch.distributed
 from torch.autograd import Variable
 
 from gpuyard.emulation.device import Gpu
-from gpuyard.emulation.torch.buckets import Bucket
+from gpuyard.emulation.torch.buckets import Bucket, reached_from
 from gpuyard.emulation.torch.collectives import Later
 from gpuyard.emulation.torch.state import state
 
@@ -74,7 +74,7 @@ class Reducer:
         self._used = [False] * len(self._parameters)
         for bucket in self._buckets:
             bucket.missing = len(bucket.indices)
-        reached = _reached_from(outputs) if outputs else set()
+        reached = reached_from(outputs) if outputs else set()
         self._unused = [
             index for index, parameter in enumerate(self._parameters) if outputs and id(parameter) not in reached
         ]
@@ -249,19 +249,3 @@ class Reducer:
 
     def set_logger(self, logger: Any) -> None:
         """Nothing is logged."""
-
-
-def _reached_from(outputs: Sequence[Any]) -> set[int]:
-    """Return the identities of all parameters that outputs depend on."""
-    found: set[int] = set()
-    waiting = [output.grad_fn for output in outputs if output.grad_fn is not None]
-    known = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        if hasattr(node, "variable"):
-            found.add(id(node.variable))
-        for following, _ in node.next_functions:
-            if following is not None and following not in known:
-                known.add(following)
-                waiting.append(following)
-    return found
