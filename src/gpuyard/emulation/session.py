@@ -33,6 +33,7 @@ class Session:
             self.clock = VirtualClock() if settings.clock == "virtual" else DeviceClock()
         self.report = ProcessReport(started=self.clock.now())
         self._gpus: dict[int, Gpu] = {}
+        self._forked = False
 
     @cached_property
     def visible(self) -> tuple[int, ...]:
@@ -78,10 +79,18 @@ class Session:
 
     def abandon(self) -> None:
         """Forget everything without leaving, in a forked child: the seats are its parent's."""
+        self._forked = bool(self._gpus)
         self._gpus = {}
         self.settings = replace(self.settings, report="")
 
     def _take(self, index: int) -> Gpu:
+        if self._forked:
+            raise RuntimeError(
+                "Cannot re-initialize CUDA in forked subprocess. "
+                "To use CUDA with multiprocessing, you must use the 'spawn' start method"
+            )
+        if not self.kinds:
+            raise RuntimeError("No CUDA GPUs are available")
         if not 0 <= index < len(self.kinds):
             raise RuntimeError(
                 "CUDA error: invalid device ordinal\n"

@@ -67,10 +67,10 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 _Metaclass: Any = type(torch._C.Generator)
 
 
-class _Kind(_Metaclass):
+class _Kind(_Metaclass):  # type: ignore[misc]
     """Lets every generator of torch count as one of ours."""
 
-    def __instancecheck__(cls, instance: object) -> bool:
+    def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 

@@ -12,6 +12,7 @@ import torch
 
 from gpuyard.emulation.torch import moves
 from gpuyard.emulation.torch.moves import index_of
+from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, layout_of, wrap
 
 _origins: dict[int, str] = {}
@@ -26,10 +27,10 @@ def reduce(self: EmulatedTensor, protocol: Any) -> Any:
     found = _copies.get(block)
     storage = found() if found is not None else None
     if storage is None:
-        block.gpu.copy_to_host(block.size)
+        block.gpu.copy_to_host(block.nbytes)
         flat = block.values
         if flat is None:
-            flat = torch.zeros(-(-block.size // form.dtype.itemsize), dtype=form.dtype)
+            flat = torch.zeros(-(-block.nbytes // form.dtype.itemsize), dtype=form.dtype)
         storage = flat.untyped_storage()
         _copies[block] = weakref.ref(storage)
         address = storage.data_ptr()
@@ -47,7 +48,21 @@ def _label(storage: Any) -> str | None:
 
 _load, _rebuild = torch.load, torch._utils._rebuild_tensor
 _arriving: dict[int, Block | int] = {}
-"""By host storage that is being loaded: the GPU it belongs to, then its block there, which its tensors share."""
+"""By host storage that was loaded and still lives: the GPU it belongs to, then its block there, which tensors share."""
+
+
+class _Arrival:
+    """A storage that is being loaded, as a `map_location` function sees it: it can be sent to a GPU."""
+
+    def __init__(self, storage: Any) -> None:
+        self.storage = storage
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.storage, name)
+
+    def cuda(self, device: Any = None, non_blocking: bool = False) -> torch.device:
+        """Say where it goes."""
+        return torch.device("cuda", state.current if device is None else index_of(device))
 
 
 def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -55,19 +70,19 @@ def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
 
     def place(storage: Any, location: str) -> Any:
         wanted = _wanted(map_location, storage, location)
+        if isinstance(wanted, _Arrival):
+            return wanted.storage
         if wanted is None or isinstance(wanted, (str, torch.device)):
             index = index_of(wanted)
             if index is not None:
                 _arriving[storage._cdata] = index
+                weakref.finalize(storage, _arriving.pop, storage._cdata, None)
             return storage
         return wanted
 
     if isinstance(map_location, (str, torch.device)) and index_of(map_location) is None:
         return _load(f, map_location, *args, **kwargs)
-    try:
-        return _load(f, place, *args, **kwargs)
-    finally:
-        _arriving.clear()
+    return _load(f, place, *args, **kwargs)
 
 
 def _wanted(map_location: Any, storage: Any, location: str) -> Any:
@@ -76,7 +91,7 @@ def _wanted(map_location: Any, storage: Any, location: str) -> Any:
     if isinstance(map_location, dict):
         return map_location.get(location, location)
     if callable(map_location):
-        return map_location(storage, location)
+        return map_location(_Arrival(storage), location)
     return map_location
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from gpuyard.emulation.device import Gpu
-from gpuyard.emulation.torch import made_up, pinned, values
+from gpuyard.emulation.torch import made_up, values
+from gpuyard.emulation.torch import pinned as pinned_memory
 from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, dispatch, plain
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, become, layout_of, new, view
@@ -40,7 +41,9 @@ def _to_copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return plain(
                 func, args, {name: value for name, value in kwargs.items() if name not in ("device", "non_blocking")}
             )
-        return _to_host(source, kwargs.get("dtype") or source.dtype, bool(kwargs.get("non_blocking")))
+        non_blocking = bool(kwargs.get("non_blocking"))
+        copy = _to_host(source, kwargs.get("dtype") or source.dtype, pinned=non_blocking, blocking=not non_blocking)
+        return pinned_memory.pin(copy) if non_blocking else copy
     form = _copied_form(source, kwargs.get("dtype") or source.dtype, kwargs.get("memory_format"))
     gpu = state.gpu()
     copy = new(form, gpu)
@@ -55,7 +58,8 @@ def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     target, source = args[0], args[1]
     non_blocking = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
     if type(target) is not EmulatedTensor:
-        return target.copy_(_to_host(source, source.dtype, non_blocking))
+        pinned = pinned_memory.is_pinned(target)
+        return target.copy_(_to_host(source, source.dtype, pinned=pinned, blocking=not non_blocking))
     if type(source) is EmulatedTensor:
         if source.block.gpu is target.block.gpu:
             return plain(func, args[:2], {})
@@ -88,11 +92,11 @@ def _copied_form(source: torch.Tensor, dtype: torch.dtype, memory_format: torch.
 
 def _from_host(gpu: Gpu, source: torch.Tensor, non_blocking: bool) -> None:
     nbytes = source.numel() * source.element_size()
-    gpu.copy_from_host(nbytes, pinned=pinned.is_pinned(source), blocking=not non_blocking)
+    gpu.copy_from_host(nbytes, pinned=pinned_memory.is_pinned(source), blocking=not non_blocking)
 
 
-def _to_host(source: EmulatedTensor, dtype: torch.dtype, non_blocking: bool) -> torch.Tensor:
-    source.block.gpu.copy_to_host(source.form.nbytes, pinned=non_blocking, blocking=not non_blocking)
+def _to_host(source: EmulatedTensor, dtype: torch.dtype, *, pinned: bool, blocking: bool) -> torch.Tensor:
+    source.block.gpu.copy_to_host(source.form.nbytes, pinned=pinned, blocking=blocking)
     contents = values.known(source)
     if contents is not None:
         return contents.to(dtype, copy=True)

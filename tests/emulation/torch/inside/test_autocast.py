@@ -3,7 +3,7 @@
 # mypy: allow-untyped-calls, allow-untyped-decorators
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -142,7 +142,7 @@ def test_gradients_have_the_type_of_their_parameters() -> None:
 class Doubled(torch.autograd.Function):
     """Notes the types and the state of autocast that its passes see."""
 
-    seen: list[Any] = []
+    seen: ClassVar[list[Any]] = []
 
     @staticmethod
     @torch.amp.custom_fwd(device_type="cuda", cast_inputs=torch.float32)
