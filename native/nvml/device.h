@@ -13,6 +13,8 @@ void write_serial(const struct gpuyard_gpu *gpu, char serial[SERIAL_LENGTH]);
 /* Each GPU sits alone on a bus of its own; bus 0 is the host's. */
 static inline unsigned int pci_bus(unsigned int index) { return index + 1; }
 
+static inline unsigned int percent(double part) { return (unsigned int)(part * 100 + 0.5); }
+
 /* Finds the GPU behind a handle. */
 static inline nvmlReturn_t look_up(nvmlDevice_t device, unsigned int *index, struct gpuyard_gpu *gpu) {
     nvmlReturn_t result = node_index(device, index);

@@ -4,18 +4,13 @@
 #include <string.h>
 
 #include "device.h"
-#include "meter.h"
 
 /* What a driver that knows every emulated kind of GPU would call itself. */
 #define DRIVER_VERSION "580.00"
 #define NVML_VERSION "13.580.00"
 #define CUDA_VERSION 13000
 
-EXPORT nvmlReturn_t nvmlInit_v2(void) {
-    nvmlReturn_t result = node_open();
-    if (result == NVML_SUCCESS) meter_start();
-    return result;
-}
+EXPORT nvmlReturn_t nvmlInit_v2(void) { return node_open(); }
 
 EXPORT nvmlReturn_t nvmlInit(void) { return nvmlInit_v2(); }
 

@@ -1,103 +1,44 @@
-/* Utilisation is work done between two looks. The last look at each GPU is kept, so pollers pay for one look only. */
-#define _GNU_SOURCE
+/* What gpuyard/emulation/node/view.py finds in a seat's marks under a lock, found here without one. */
 #include "meter.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <time.h>
 
-#include "node.h"
+static double at_least_0(double amount) { return isfinite(amount) && amount > 0 ? amount : 0; }
 
-/* A shorter time between two looks would show single kernels, a longer one what was and no longer is. */
-#define SHORTEST_S 0.1
-#define LONGEST_S 3.0
-
-struct meter {
-    double looked; /* monotonic seconds of the last look */
-    struct company last;
-    bool known; /* whether `reading` is what was found between the last two looks */
-    struct reading reading;
-};
-
-static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
-static struct meter meters[MOST_GPUS];
-
-static double seconds(clockid_t clock) {
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
-static double part(double work, double time) {
-    double share = time > 0 ? work / time : 0;
-    if (!isfinite(share) || share < 0) return 0;
-    return share < 1 ? share : 1;
-}
-
-unsigned int percent(double part) { return (unsigned int)(part * 100 + 0.5); }
-
-/* Work that a process had done at the last look; one that sat down since had done none. */
-static double done_before(const struct company *before, const struct sitter *sitter) {
-    for (unsigned int i = 0; i < before->count; i++)
-        if (before->sitters[i].pid == sitter->pid && before->sitters[i].sat_at == sitter->sat_at)
-            return before->sitters[i].done;
-    return 0;
-}
-
-static void compare(const struct company *before, const struct company *after, struct reading *reading) {
-    double time = after->now - before->now;
-    reading->time_us = (unsigned long long)(seconds(CLOCK_REALTIME) * 1e6);
-    reading->busy = part(after->done - before->done, time);
-    reading->count = after->count;
-    for (unsigned int i = 0; i < after->count; i++) {
-        const struct sitter *sitter = &after->sitters[i];
-        reading->shares[i] = (struct share){sitter->pid, part(sitter->done - done_before(before, sitter), time)};
+/* The seat's device time at a time that has passed, as if at full speed before its history begins. */
+static double position_at(const struct gpuyard_seat *seat, double clock) {
+    struct gpuyard_breakpoint each = {.clock = clock, .position = clock};
+    for (uint64_t back = 1; back < GPUYARD_HISTORY && back <= seat->breakpoints; back++) {
+        each = seat->history[(seat->breakpoints - back) % GPUYARD_HISTORY];
+        if (each.clock <= clock) return each.position + each.rate * (clock - each.clock);
     }
+    return each.position - (each.clock - clock);
 }
 
-/* Forgets what is out of date, of all GPUs at once: a program that asks for each in turn then waits once only. */
-static void start_afresh(double now) {
-    struct gpuyard_header header;
-    if (node_header(&header) != NVML_SUCCESS) return;
-    for (unsigned int gpu = 0; gpu < header.gpu_count; gpu++) {
-        struct meter *meter = &meters[gpu];
-        if (meter->last.born == header.created && now - meter->looked <= LONGEST_S) continue;
-        if (node_company(gpu, &meter->last) != NVML_SUCCESS) return;
-        meter->looked = now;
-        meter->known = false;
+/* Work queued less work that the device time has not reached yet. */
+static struct gpuyard_mark mark_here(const struct gpuyard_seat *seat, double now) {
+    double position = position_at(seat, now), ahead = seat->tail - position;
+    if (ahead > 0) return (struct gpuyard_mark){position, position, seat->busy - ahead};
+    return (struct gpuyard_mark){seat->tail, position, seat->busy};
+}
+
+/* Work done by a position before the mark `later`; from one mark to the next it is taken to go on evenly. */
+static double done_by(const struct gpuyard_seat *seat, double position, struct gpuyard_mark later) {
+    for (uint64_t back = 1; back < GPUYARD_MARKS && back <= seat->marks && later.idle_from > position; back++) {
+        struct gpuyard_mark earlier = seat->trail[(seat->marks - back) % GPUYARD_MARKS];
+        if (earlier.position <= position) {
+            double part = (position - earlier.position) / (later.idle_from - earlier.position);
+            return earlier.done + part * (later.done - earlier.done);
+        }
+        later = earlier;
     }
+    return later.done;
 }
 
-void meter_start(void) {
-    pthread_mutex_lock(&gate);
-    start_afresh(seconds(CLOCK_MONOTONIC));
-    pthread_mutex_unlock(&gate);
-}
+double work_done(const struct gpuyard_seat *seat, double now) { return at_least_0(mark_here(seat, now).done); }
 
-/* Returns the seconds to wait until the meter can be read: none if `reading` was filled. */
-static double try_read(unsigned int gpu, struct reading *reading, nvmlReturn_t *result) {
-    struct meter *meter = &meters[gpu];
-    double now = seconds(CLOCK_MONOTONIC);
-    start_afresh(now);
-    if (now - meter->looked >= SHORTEST_S) {
-        struct company here;
-        *result = node_company(gpu, &here);
-        if (*result != NVML_SUCCESS) return 0;
-        compare(&meter->last, &here, &meter->reading);
-        *meter = (struct meter){now, here, true, meter->reading};
-    }
-    *reading = meter->reading;
-    return meter->known ? 0 : SHORTEST_S - (now - meter->looked);
-}
-
-nvmlReturn_t meter_read(unsigned int gpu, struct reading *reading) {
-    nvmlReturn_t result = NVML_SUCCESS;
-    for (;;) {
-        pthread_mutex_lock(&gate);
-        double wait = try_read(gpu, reading, &result);
-        pthread_mutex_unlock(&gate);
-        if (result != NVML_SUCCESS || wait <= 0) return result;
-        nanosleep(&(struct timespec){.tv_nsec = (long)(wait * 1e9)}, NULL);
-    }
+double utilisation(const struct gpuyard_seat *seat, double now, double window) {
+    struct gpuyard_mark here = mark_here(seat, now);
+    double part = at_least_0((here.done - done_by(seat, position_at(seat, now - window), here)) / window);
+    return part < 1 ? part : 1;
 }

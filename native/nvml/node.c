@@ -3,7 +3,6 @@
 #include "node.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "find.h"
+#include "meter.h"
 
 static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 static unsigned int users;
@@ -72,11 +72,10 @@ nvmlReturn_t node_header(struct gpuyard_header *header) {
     return NVML_SUCCESS;
 }
 
-double node_now(const struct gpuyard_header *header) {
+static double seconds(clockid_t clock) {
     struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    double monotonic = (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-    return header->origin + (monotonic - header->origin) * header->speed;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
 static size_t gpu_offset(unsigned int index) { return GPUYARD_HEADER_LENGTH + (size_t)index * GPUYARD_GPU_STRIDE; }
@@ -91,44 +90,29 @@ nvmlReturn_t node_gpu(unsigned int index, struct gpuyard_gpu *gpu) {
     return NVML_SUCCESS;
 }
 
-/* Work queued less work that its device time has not reached yet; the newest breakpoint says how fast that runs. */
-static double work_done(const struct gpuyard_seat *seat, const struct gpuyard_breakpoint *newest, double now) {
-    double device_time = newest->position + newest->rate * (now - newest->clock);
-    double ahead = seat->tail - device_time;
-    double done = ahead > 0 ? seat->busy - ahead : seat->busy;
-    return isfinite(done) && done > 0 ? done : 0;
-}
-
-static bool read_seat(size_t offset, double now, struct sitter *sitter) {
-    struct gpuyard_seat seat;
-    struct gpuyard_breakpoint newest = {.clock = now, .position = now, .rate = 1};
-    const size_t fields = offsetof(struct gpuyard_seat, history);
-    if (fetch(&seat, fields, offset) != NVML_SUCCESS) return false;
-    if (seat.breakpoints > 0) {
-        size_t number = (seat.breakpoints - 1) % GPUYARD_HISTORY;
-        if (fetch(&newest, sizeof newest, offset + fields + number * sizeof newest) != NVML_SUCCESS) return false;
-    }
-    *sitter = (struct sitter){(unsigned int)seat.pid, seat.sat_at, seat.reserved, work_done(&seat, &newest, now)};
-    return true;
-}
-
 nvmlReturn_t node_company(unsigned int index, struct company *company) {
     struct gpuyard_header header;
     struct gpuyard_gpu gpu;
+    struct gpuyard_seat seat;
     nvmlReturn_t result = node_header(&header);
     if (result == NVML_SUCCESS) result = node_gpu(index, &gpu);
     if (result != NVML_SUCCESS) return result;
-    *company = (struct company){.born = header.created, .now = node_now(&header), .done = gpu.retired_busy};
-    for (unsigned int seat = 0; seat < GPUYARD_SEATS; seat++) {
-        struct sitter *sitter = &company->sitters[company->count];
-        size_t offset = gpu_offset(index) + GPUYARD_GPU_LENGTH + (size_t)seat * GPUYARD_SEAT_LENGTH;
-        if ((gpu.taken >> seat & 1) == 0 || !read_seat(offset, company->now, sitter)) continue;
-        company->done += sitter->done; /* the work of the dead was done all the same */
+    double age = (seconds(CLOCK_MONOTONIC) - header.origin) * header.speed, now = header.origin + age;
+    double window = GPUYARD_WINDOW_S * header.speed;
+    unsigned long long time_us = (unsigned long long)(seconds(CLOCK_REALTIME) * 1e6);
+    *company = (struct company){.time_us = time_us, .age = age, .done = gpu.retired_busy};
+    for (unsigned int number = 0; number < GPUYARD_SEATS; number++) {
+        size_t offset = gpu_offset(index) + GPUYARD_GPU_LENGTH + (size_t)number * GPUYARD_SEAT_LENGTH;
+        if ((gpu.taken >> number & 1) == 0 || fetch(&seat, sizeof seat, offset) != NVML_SUCCESS) continue;
+        company->done += work_done(&seat, now); /* the work of the dead was done all the same */
         if (!is_locked(file, (off_t)offset)) continue;
-        sitter->memory += gpu.context_bytes;
+        struct sitter *sitter = &company->sitters[company->count++];
+        *sitter = (struct sitter){(unsigned int)seat.pid, seat.reserved + gpu.context_bytes,
+                                  utilisation(&seat, now, window)};
         company->memory += sitter->memory;
-        company->count++;
+        company->busy += sitter->busy;
     }
+    if (company->busy > 1) company->busy = 1;
     if (company->memory > gpu.memory_bytes) company->memory = gpu.memory_bytes;
     return NVML_SUCCESS;
 }

@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "device.h"
-#include "meter.h"
 
 #define NO_INSTANCE 0xFFFFFFFFu /* the GPU is not divided */
 
@@ -80,36 +79,35 @@ EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, n
     return result;
 }
 
-/* Reads the meter; as with the real library, nothing newer than `since` is told apart from an empty list. */
-static nvmlReturn_t measure(nvmlDevice_t device, unsigned long long since, struct reading *reading) {
-    unsigned int index;
-    nvmlReturn_t result = node_index(device, &index);
-    if (result == NVML_SUCCESS) result = meter_read(index, reading);
-    if (result == NVML_SUCCESS && (reading->count == 0 || reading->time_us <= since)) result = NVML_ERROR_NOT_FOUND;
+/* Looks at everybody now; as with the real library, nothing newer than `since` is told apart from an empty list. */
+static nvmlReturn_t measure(nvmlDevice_t device, unsigned long long since, const unsigned int *count,
+                            struct company *company) {
+    nvmlReturn_t result = look_around(device, count, company);
+    if (result == NVML_SUCCESS && (company->count == 0 || company->time_us <= since)) result = NVML_ERROR_NOT_FOUND;
     return result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t *list,
                                                     unsigned int *count, unsigned long long since) {
-    struct reading reading;
-    nvmlReturn_t result = count == NULL ? NVML_ERROR_INVALID_ARGUMENT : measure(device, since, &reading);
-    if (result == NVML_SUCCESS) result = room_for(reading.count, count, list);
-    for (unsigned int i = 0; result == NVML_SUCCESS && i < reading.count; i++) {
-        unsigned int pid = reading.shares[i].pid, share = percent(reading.shares[i].busy);
-        list[i] = (nvmlProcessUtilizationSample_t){pid, reading.time_us, share, share, 0, 0};
+    struct company company;
+    nvmlReturn_t result = measure(device, since, count, &company);
+    if (result == NVML_SUCCESS) result = room_for(company.count, count, list);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < company.count; i++) {
+        unsigned int pid = company.sitters[i].pid, share = percent(company.sitters[i].busy);
+        list[i] = (nvmlProcessUtilizationSample_t){pid, company.time_us, share, share, 0, 0};
     }
     return result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
                                                           nvmlProcessesUtilizationInfo_v1_t *list) {
-    struct reading reading;
+    struct company company;
     nvmlReturn_t result = CHECK_VERSION(list, nvmlProcessesUtilizationInfo_v1_t, 1);
-    if (result == NVML_SUCCESS) result = measure(device, list->last_seen_us, &reading);
-    if (result == NVML_SUCCESS) result = room_for(reading.count, &list->count, list->samples);
-    for (unsigned int i = 0; result == NVML_SUCCESS && i < reading.count; i++) {
-        unsigned int pid = reading.shares[i].pid, share = percent(reading.shares[i].busy);
-        list->samples[i] = (nvmlProcessUtilizationInfo_v1_t){reading.time_us, pid, share, share, 0, 0, 0, 0};
+    if (result == NVML_SUCCESS) result = measure(device, list->last_seen_us, &list->count, &company);
+    if (result == NVML_SUCCESS) result = room_for(company.count, &list->count, list->samples);
+    for (unsigned int i = 0; result == NVML_SUCCESS && i < company.count; i++) {
+        unsigned int pid = company.sitters[i].pid, share = percent(company.sitters[i].busy);
+        list->samples[i] = (nvmlProcessUtilizationInfo_v1_t){company.time_us, pid, share, share, 0, 0, 0, 0};
     }
     return result;
 }

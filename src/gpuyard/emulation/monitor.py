@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.emulation.node import GpuView, NodeView, Sampler, SeatView
+from gpuyard.emulation.node import GpuView, NodeView, SeatView, live_nodes
 from gpuyard.emulation.node import node as find_node
 from gpuyard.emulation.thermals import celsius, watts
 
@@ -23,7 +23,7 @@ class ProcessReading:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One GPU. Memory is what torch and NVML report; utilisation is that since the last reading, 0 to 1."""
+    """One GPU. Memory is what torch and NVML report; utilisation is that of the last second, 0 to 1."""
 
     index: int
     key: str
@@ -50,14 +50,11 @@ class NodeReading:
 
 
 class Monitor:
-    """Reads again and again. The first reading of a node takes a moment, since utilisation needs two looks."""
-
-    def __init__(self) -> None:
-        self._sampler = Sampler()
+    """Reads again and again, whichever nodes come and go."""
 
     def read(self, node: str | None = None) -> list[NodeReading]:
         """Read all nodes in use, or the one of this name if it is in use."""
-        return [_node(view) for view in self._sampler.sample() if node in (None, view.name)]
+        return [_node(view) for view in live_nodes() if node in (None, view.name)]
 
 
 def snapshot(node: str | None = None) -> list[NodeReading]:
@@ -72,7 +69,7 @@ def _node(view: NodeView) -> NodeReading:
 
 
 def _gpu(view: GpuView) -> GpuReading:
-    slot, utilisation = view.slot, view.utilisation or 0.0
+    slot, utilisation = view.slot, view.utilisation
     return GpuReading(
         index=view.index,
         key=slot.key,
@@ -89,7 +86,7 @@ def _gpu(view: GpuView) -> GpuReading:
 
 
 def _process(view: SeatView) -> ProcessReading:
-    return ProcessReading(view.pid, _command(view.pid), view.memory_bytes, view.utilisation or 0.0)
+    return ProcessReading(view.pid, _command(view.pid), view.memory_bytes, view.utilisation)
 
 
 def _command(pid: int) -> str:

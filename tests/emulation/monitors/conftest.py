@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,10 +52,14 @@ class Yard:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("GPUYARD_")}
         return {**clean, "LD_LIBRARY_PATH": str(self.library.parent), "GPUYARD_NODE": self.node, **extra}
 
-    def ask(self, program: str, **environment: str) -> Any:
+    def ask(self, program: str, arguments: Sequence[str] = (), **environment: str) -> Any:
         """Run a program and return what it says in JSON on its last line."""
+        return self.run(["-c", program, *arguments], **environment)
+
+    def run(self, arguments: Sequence[str], **environment: str) -> Any:
+        """Run Python with these arguments and return what it says in JSON on its last line."""
         done = subprocess.run(
-            [sys.executable, "-c", program],
+            [sys.executable, *arguments],
             env=self.environment(**environment),
             capture_output=True,
             text=True,

@@ -1,12 +1,16 @@
-"""A process at an emulated GPU: holds memory, queues work, says `ready` and waits for its end.
+"""A process at an emulated GPU: holds memory, queues work, and waits for its end.
+
+It says `ready` once it has worked for as long as monitors look back.
 
 python job.py NODE GPU BYTES SECONDS
 """
 
 import signal
 import sys
+import time
 
 from gpuyard.emulation.node import GpuSlot, Node
+from gpuyard.emulation.node.layout import WINDOW_S
 
 CONTEXT = 300 * 2**20
 SLOT = GpuSlot(
@@ -31,6 +35,7 @@ def main(name: str, gpu: int, nbytes: int, seconds: float) -> None:
         raise MemoryError
     now = node.clock.now()
     seat.submit(now + seconds, now, seconds)
+    time.sleep(min(seconds, WINDOW_S))
     print("ready", flush=True)
     signal.pause()
 

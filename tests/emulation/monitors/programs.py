@@ -69,6 +69,61 @@ print(json.dumps({
 }))
 """
 
+ASKS_ITSELF = """
+import json, sys, time, pynvml as N
+from gpuyard.emulation.monitor import snapshot
+from gpuyard.emulation.node import GpuSlot, Node
+
+node = Node.open(sys.argv[1], [GpuSlot("V100", "Tesla V100-PCIE-32GB", 2**35)])
+seat, clock = node.sit(0), node.clock
+N.nvmlInit()
+gpu = N.nvmlDeviceGetHandleByIndex(0)
+
+
+def told():
+    return [
+        N.nvmlDeviceGetUtilizationRates(gpu).gpu,
+        N.nvmlDeviceGetProcessUtilization(gpu, 0)[0].smUtil,
+        100 * snapshot(sys.argv[1])[0].gpus[0].utilisation,
+    ]
+
+
+found, begins = [], []
+start = now = clock.now()
+while now < start + 2:
+    begins.append(now)
+    seat.submit(now + 0.05, now, 0.05 * len(begins))
+    clock.wait_until(now + 0.1)
+    now = clock.now()
+    if now > start + 1:
+        worked = sum(max(0, 0.05 - max(0, now - 1 - begin)) for begin in begins)
+        found.append([100 * worked, *told()])
+time.sleep(1.1)
+print(json.dumps([found, told()]))
+"""
+
+TORCH_ASKS_ITSELF = """
+import json, time, torch
+
+matrix = torch.empty(4096, 4096, device="cuda")
+before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+found, begins = [], []
+start = now = time.monotonic()
+while now < start + 2:
+    begins.append(now)
+    before.record()
+    matrix @ matrix
+    after.record()
+    torch.cuda.synchronize()
+    seconds = before.elapsed_time(after) / 1000
+    time.sleep(seconds)
+    now = time.monotonic()
+    if now > start + 1:
+        worked = sum(max(0, seconds - max(0, now - 1 - begin)) for begin in begins)
+        found.append([100 * worked, torch.cuda.utilization()])
+print(json.dumps(found))
+"""
+
 SAME_PROCESS = """
 import json, pynvml as N
 from gpuyard.emulation import nvml

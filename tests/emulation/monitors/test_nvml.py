@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from statistics import mean
 from types import ModuleType
 
 import pytest
@@ -85,6 +86,27 @@ def test_torch_counts_them_through_a_library_loaded_beforehand(yard: Yard) -> No
         "uuids": [gpu.uuid for gpu in reading.gpus],
         "used": reading.gpus[0].memory_used_bytes,
     }
+
+
+def test_a_program_that_asks_about_itself_is_told_the_last_second(yard: Yard) -> None:
+    """While it asks it queues nothing, so an answer about that moment would always be none."""
+    busy, idle = yard.ask(programs.ASKS_ITSELF, [yard.node])
+    worked, *told = map(mean, zip(*busy, strict=True))
+    assert 20 < worked <= 50
+    assert told == pytest.approx([worked] * 3, abs=5)
+    assert idle == [0, 0, 0]
+
+
+def test_torch_is_told_how_busy_it_keeps_the_gpu(yard: Yard) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("torch is not installed")
+    if nvml.library_path() is None:
+        pytest.skip("the library was not built into the package")
+    emulate = ["-m", "gpuyard", "emulate", "--gpus", "V100", "--node", yard.node, "--quiet", "--", sys.executable]
+    told = yard.run([*emulate, "-c", programs.TORCH_ASKS_ITSELF], LD_LIBRARY_PATH="", GPUYARD_NODE="")
+    worked, found = map(mean, zip(*told, strict=True))
+    assert 20 < worked <= 51
+    assert found == pytest.approx(worked, abs=5)
 
 
 def test_preloading_makes_the_library_known_by_its_name(yard: Yard) -> None:
@@ -183,7 +205,7 @@ def test_handles_structures_and_misuse(yard: Yard) -> None:
 def test_numbers_that_make_no_sense_do_no_harm(yard: Yard) -> None:
     """A process may be killed in the middle of whatever it writes."""
     yard.start(0, 1, HOURS)
-    nonsense = {"tail": math.nan, "busy": math.inf, "breakpoints": math.nan, "sat_at": -math.inf}
+    nonsense = {"tail": math.nan, "busy": math.inf, "breakpoints": math.nan, "marks": math.nan, "sat_at": -math.inf}
     with path_of(yard.node).open("r+b") as segment:
         for name, value in nonsense.items():
             segment.seek(layout.seat_offset(0, 0) + layout.SEAT.offsets[name])

@@ -46,6 +46,7 @@ class Story:
         self.node = self._open()
         self.start = self.node.clock.now() + 60  # ahead, so that everybody sits when it begins
         self._tails: dict[Seat, float] = {}
+        self._busy: dict[Seat, float] = {}
 
     def sit(self, **terms: float) -> Seat:
         return self._open().sit(0, **terms)  # type: ignore[arg-type]
@@ -55,7 +56,8 @@ class Story:
         now = self.start + at
         begin = max(seat.device_time(now), self._tails.get(seat, 0.0))
         self._tails[seat] = begin + seconds
-        seat.submit(self._tails[seat], now, seconds)
+        self._busy[seat] = self._busy.get(seat, 0.0) + seconds
+        seat.submit(self._tails[seat], now, self._busy[seat])
         return self._tails[seat]
 
     def progress(self, seat: Seat, since: float, until: float) -> float:

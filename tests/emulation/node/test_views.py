@@ -7,13 +7,9 @@ import pytest
 from tests.emulation.node.conftest import OpenNode
 
 from gpuyard.core.errors import InputError
-from gpuyard.emulation.node import GpuSlot, NodeView, Sampler, live_nodes, node
+from gpuyard.emulation.node import GpuSlot, live_nodes, node
 
 SLOT = GpuSlot("V100", "Tesla V100", 1000, (7, 0), 80, 100, 30.0, 250.0, 1380, 877)
-
-
-def sampled(sampler: Sampler, name: str) -> NodeView:
-    return next(view for view in sampler.sample() if view.name == name)
 
 
 def test_a_node_is_shown_as_it_was_made(open_node: OpenNode, node_name: str) -> None:
@@ -34,31 +30,6 @@ def test_memory_counts_contexts_and_what_is_reserved(open_node: OpenNode, node_n
     assert [seat.memory_bytes for seat in gpu.seats] == [400, 100]
     first = gpu.seats[0]
     assert (first.pid, first.allocated_bytes, first.peak_bytes, first.steps) == (os.getpid(), 250, 280, 3)
-
-
-def test_utilisation_is_the_part_of_an_interval_with_work(open_node: OpenNode, node_name: str) -> None:
-    opened = open_node(gpus=(SLOT,), speed=1000.0)
-    seat = opened.sit(0)
-    sampler = Sampler(first_interval_s=0.01)
-    assert sampled(sampler, node_name).gpus[0].utilisation == 0.0
-    begin = node(node_name).gpus[0]
-    seat.submit(begin.now + 1e6, begin.now, 1e6)
-    sampled(sampler, node_name)  # this interval began before the work
-    gpu = sampled(sampler, node_name).gpus[0]
-    assert gpu.utilisation == pytest.approx(1.0)
-    assert gpu.seats[0].utilisation == pytest.approx(1.0)
-    assert Sampler().sample()  # one who just begins to look, looks twice
-
-
-def test_utilisation_of_each_adds_up(open_node: OpenNode, node_name: str) -> None:
-    opened = open_node("time-slice:switch=0s", gpus=(SLOT,))
-    seats = [opened.sit(0) for _ in range(2)]
-    now = opened.clock.now()
-    for seat in seats:
-        seat.submit(now + 1e6, now, 1e6)
-    gpu = sampled(Sampler(first_interval_s=0.01), node_name).gpus[0]
-    assert [seat.utilisation for seat in gpu.seats] == pytest.approx([0.5, 0.5])
-    assert gpu.utilisation == pytest.approx(1.0)
 
 
 def test_the_work_of_those_who_left_is_not_forgotten(open_node: OpenNode, node_name: str) -> None:

@@ -5,9 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from math import isfinite
+from typing import NamedTuple
 
 from gpuyard.emulation.node.fluid import Fluid, Load
-from gpuyard.emulation.node.layout import BREAKPOINT, GPU, HISTORY, SEAT, SEATS, WORD, gpu_offset, seat_offset
+from gpuyard.emulation.node.layout import (
+    BREAKPOINT,
+    GPU,
+    HISTORY,
+    MARK,
+    MARKS,
+    SEAT,
+    SEATS,
+    WORD,
+    gpu_offset,
+    seat_offset,
+)
 from gpuyard.emulation.node.segment import Segment
 from gpuyard.emulation.node.sharing import Policy, Sharing
 
@@ -18,8 +30,10 @@ PID, SAT_AT, LIMIT = SEAT.word("pid"), SEAT.word("sat_at"), SEAT.word("memory_li
 PRIORITY, SHARE, DEMAND = SEAT.word("priority"), SEAT.word("share"), SEAT.word("demand")
 TAIL, BUSY, RESERVED = SEAT.word("tail"), SEAT.word("busy"), SEAT.word("reserved")
 TICKET, CHUNK_END, BREAKPOINTS = SEAT.word("ticket"), SEAT.word("chunk_end"), SEAT.word("breakpoints")
+_LAID = SEAT.word("marks")
 _FIELDS = len(SEAT.fields)
-_BREAKPOINT = len(BREAKPOINT.fields)
+_BREAKPOINT, _MARK = len(BREAKPOINT.fields), len(MARK.fields)
+_TRAIL = _FIELDS + HISTORY * _BREAKPOINT
 
 
 @dataclass(frozen=True)
@@ -30,6 +44,14 @@ class Terms:
     priority: int = 0
     share: float = 1.0
     demand: float = 1.0
+
+
+class Mark(NamedTuple):
+    """How much work a seat had done when its device time was here, and from where on its queue had been empty."""
+
+    idle_from: float
+    position: float
+    done: float
 
 
 class Crowd:
@@ -162,6 +184,16 @@ class Crowd:
             later = clock
         return later - (start - position)
 
+    def position_at(self, base: int, clock: float) -> float:
+        """Return a seat's device time at a time that has passed, as if at full speed before the history begins."""
+        newest = self.words[base + BREAKPOINTS] - 1
+        since = start = clock
+        for number in range(newest, max(-1, newest - HISTORY), -1):
+            since, start, rate = self.breakpoint(base, number)
+            if since <= clock:
+                return start + rate * (clock - since)
+        return start - (since - clock)
+
     def take(self, seat: int, now: float, terms: Terms) -> bool:
         """Sit down at a seat that is free: its device time starts as the clock. False if it is not free after all."""
         if not self.segment.hold(self._seat_bytes[seat]):
@@ -189,10 +221,28 @@ class Crowd:
             self.segment.drop(self._seat_bytes[seat])
 
     def busy_seconds(self, seat: int, now: float) -> float:
-        """Return the seconds of work done at a seat: all that it queued, without what is still ahead of it."""
-        load = self._load(self.base(seat), now)
-        queued = self.reals[self.base(seat) + BUSY]
-        return max(0.0, queued - max(0.0, load.tail - load.at(now)))
+        """Return the seconds of work done at a seat."""
+        base = self.base(seat)
+        return max(0.0, self._mark(base, self.position_at(base, now)).done)
+
+    def lay_mark(self, base: int, position: float) -> None:
+        """Write down how far a seat has come. Only its own process does so, hence without a lock."""
+        laid = self.words[base + _LAID]
+        at = base + _TRAIL + laid % MARKS * _MARK
+        self.reals[at], self.reals[at + 1], self.reals[at + 2] = self._mark(base, position)
+        self.words[base + _LAID] = laid + 1
+
+    def trail(self, base: int, now: float) -> list[Mark]:
+        """Return where a seat is, and the marks it has laid on the way, the newest first."""
+        laid = self.words[base + _LAID]
+        places = [base + _TRAIL + number % MARKS * _MARK for number in range(laid - 1, max(-1, laid - MARKS), -1)]
+        here = self._mark(base, self.position_at(base, now))
+        return [here, *(Mark(*self.reals[at : at + _MARK]) for at in places)]
+
+    def _mark(self, base: int, position: float) -> Mark:
+        """Say what a seat has done by now: all that it queued, without what is still ahead of it."""
+        tail, queued = self.reals[base + TAIL], self.reals[base + BUSY]
+        return Mark(min(tail, position), position, queued - max(0.0, tail - position))
 
     @property
     def total_busy_seconds(self) -> float:

@@ -21,11 +21,16 @@ from typing import Literal
 from gpuyard.core.errors import InputError
 
 MAGIC = int.from_bytes(b"gpuyard\0", "little")
-VERSION = 1
+VERSION = 2
 SEATS = 64
 """Processes that can use one GPU at a time; `taken` has one bit for each."""
 HISTORY = 256
 """Breakpoints kept for each seat."""
+MARKS = 8
+"""Marks kept for each seat, enough for WINDOW_S. Whoever reads without a lock leaves out the oldest breakpoint and the
+oldest mark, which may just be overwritten."""
+WINDOW_S = 1.0
+"""Utilisation is the busy part of so many past seconds of real time, as that of real GPUs."""
 ATTACHED = 8
 """Byte of the header that attached processes hold a read lock on."""
 
@@ -89,6 +94,15 @@ BREAKPOINT = Record(
     ),
 )
 
+MARK = Record(
+    "mark",
+    (
+        Field("idle_from", "f64", "device time from which its queue had been empty; the position, if it was not"),
+        Field("position", "f64", "device time at which its process laid the mark"),
+        Field("done", "f64", "seconds of work done by then"),
+    ),
+)
+
 SEAT = Record(
     "seat",
     (
@@ -107,8 +121,9 @@ SEAT = Record(
         Field("ticket", "u64", "place in the line under the fifo policy; 0 has none"),
         Field("chunk_end", "f64", "device time at which its ticket is used up"),
         Field("breakpoints", "u64", "how many were ever written; the newest is number breakpoints - 1"),
+        Field("marks", "u64", "how many were ever laid; the newest is number marks - 1"),
     ),
-    extra=HISTORY * BREAKPOINT.length,
+    extra=HISTORY * BREAKPOINT.length + MARKS * MARK.length,
 )
 
 GPU = Record(
@@ -163,7 +178,7 @@ def gpu_offset(gpu: int) -> int:
 
 
 def seat_offset(gpu: int, seat: int) -> int:
-    """Where a seat's record begins; its breakpoints follow its fields."""
+    """Where a seat's record begins; its breakpoints and then its marks follow its fields."""
     return gpu_offset(gpu) + GPU.length + seat * SEAT.length
 
 
@@ -187,6 +202,8 @@ def c_header() -> str:
         "VERSION": VERSION,
         "SEATS": SEATS,
         "HISTORY": HISTORY,
+        "MARKS": MARKS,
+        "WINDOW_S": WINDOW_S,
         "ATTACHED": ATTACHED,
         "FOLDER": f'"{FOLDER}"',
         "MOST_NAME_BYTES": MOST_NAME_BYTES,
@@ -198,19 +215,22 @@ def c_header() -> str:
     lines = ["/* Generated from gpuyard/emulation/node/layout.py, which explains it. */", "#pragma once", ""]
     lines += ["#include <stddef.h>", "#include <stdint.h>", ""]
     lines += [f"#define GPUYARD_{name} {value}" for name, value in constants.items()]
-    arrays = {"seat": f"    struct gpuyard_breakpoint history[{HISTORY}];  /* a ring: number n is at n % {HISTORY} */"}
-    for record in (BREAKPOINT, SEAT, GPU, HEADER):
-        lines += ["", *_c_struct(record, arrays.get(record.name))]
+    rings = [
+        f"    struct gpuyard_{record.name} {name}[{size}];  /* a ring: number n is at n % {size} */"
+        for record, name, size in ((BREAKPOINT, "history", HISTORY), (MARK, "trail", MARKS))
+    ]
+    for record in (BREAKPOINT, MARK, SEAT, GPU, HEADER):
+        lines += ["", *_c_struct(record, rings if record is SEAT else [])]
     return "\n".join(lines) + "\n"
 
 
-def _c_struct(record: Record, array: str | None) -> list[str]:
+def _c_struct(record: Record, rings: list[str]) -> list[str]:
     name = f"struct gpuyard_{record.name}"
     lines = [f"{name} {{"]
     for each in record.fields:
         length = f"[{each.size}]" if each.kind == "text" else ""
         lines.append(f"    {_C_TYPE[each.kind]} {each.name}{length};  /* {each.about} */")
-    lines += [*([array] if array else []), "};"]
+    lines += [*rings, "};"]
     lines += [
         f'_Static_assert(offsetof({name}, {each.name}) == {record.offsets[each.name]}, "{record.name}.{each.name}");'
         for each in record.fields

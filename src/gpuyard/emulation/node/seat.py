@@ -18,6 +18,8 @@ from gpuyard.emulation.node.sharing import rates
 
 RECHECK_S = 0.02
 """How often, in real seconds, a wait in company looks whether it goes faster by now."""
+MARK_S = 0.2
+"""How often, in real seconds, marks are laid at most: those that monitors find must reach back over WINDOW_S."""
 
 _NOWHERE = -1
 _ALLOCATED, _PEAK, _STEPS = SEAT.word("allocated"), SEAT.word("peak"), SEAT.word("steps")
@@ -35,6 +37,7 @@ class Seat:
         "_generation",
         "_generation_at",
         "_horizon",
+        "_mark_at",
         "_number",
         "_position",
         "_rate",
@@ -56,7 +59,7 @@ class Seat:
         self._alone = False
         self._since = self._position = self._tail = 0.0
         self._rate = 1.0
-        self._horizon = -inf
+        self._horizon = self._mark_at = -inf
         crowd.segment.on_close.append(self._forget)
 
     def device_time(self, now: float) -> float:
@@ -76,16 +79,25 @@ class Seat:
         if self._words[self._generation_at] == generation and (
             self._alone or (now < self._horizon and self._position + self._rate * (now - self._since) < self._tail)
         ):
+            if now >= self._mark_at:
+                self._mark(now, self._position + self._rate * (now - self._since))
             self._reals[self._tail_at] = self._tail = tail
             self._reals[self._busy_at] = busy
             if self._words[self._generation_at] == generation:
                 return
         with self._crowd.lock:
             fluid, load = self._advance(now)
+            if now >= self._mark_at:
+                self._mark(now, load.at(fluid.clock))
             self._reals[self._tail_at] = load.tail = tail
             self._reals[self._busy_at] = busy
             fluid.advance(fluid.clock)
             self._store(fluid, load)
+
+    def _mark(self, now: float, position: float) -> None:
+        """Leave a trace of what was done before more is queued."""
+        self._mark_at = now + MARK_S * self._crowd.speed
+        self._crowd.lay_mark(self._base, position)
 
     def reached_at(self, position: float, now: float) -> float:
         """Return when a position was reached or, if it is ahead, will be if nobody else queues anything."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import time
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.emulation.node.crowd import PID, PRIORITY, RESERVED, SAT_AT, SHARE, Crowd
-from gpuyard.emulation.node.layout import HEADER, SEAT
+from gpuyard.emulation.node.crowd import PID, PRIORITY, RESERVED, SAT_AT, SHARE, Crowd, Mark
+from gpuyard.emulation.node.layout import HEADER, SEAT, WINDOW_S
 from gpuyard.emulation.node.making import GpuSlot, read_clock, read_sharing, read_slots, read_uuids
 from gpuyard.emulation.node.segment import Segment, folder
 from gpuyard.emulation.node.sharing import Sharing
@@ -32,8 +33,8 @@ class SeatView:
     share: float
     busy_s: float
     """Seconds of GPU work done since it sat down."""
-    utilisation: float | None = None
-    """Part of the last interval that the GPU worked for it; from a `Sampler`."""
+    utilisation: float
+    """Part of the last second in which the GPU worked for it."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,9 @@ class GpuView:
     memory_used: int
     busy_s: float
     """Seconds of work ever done on it."""
+    utilisation: float
+    """Part of the last second in which it worked."""
     seats: tuple[SeatView, ...]
-    utilisation: float | None = None
-    """Part of the last interval in which it worked; from a `Sampler`."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,8 @@ def _read_gpu(crowd: Crowd, index: int, slot: GpuSlot, uuid: str, now: float) ->
     with crowd.lock:
         clock = crowd.reap(now)
         seats = tuple(_read_seat(crowd, seat, clock) for seat in crowd.seats)
-        return GpuView(index, slot, uuid, clock, crowd.memory_used, crowd.total_busy_seconds, seats)
+        busy = min(1.0, sum(seat.utilisation for seat in seats))
+        return GpuView(index, slot, uuid, clock, crowd.memory_used, crowd.total_busy_seconds, busy, seats)
 
 
 def _read_seat(crowd: Crowd, seat: int, now: float) -> SeatView:
@@ -124,49 +126,31 @@ def _read_seat(crowd: Crowd, seat: int, now: float) -> SeatView:
         priority=crowd.segment.signed[base + PRIORITY],
         share=crowd.reals[base + SHARE],
         busy_s=crowd.busy_seconds(seat, now),
+        utilisation=utilisation(crowd, seat, now),
     )
+
+
+def utilisation(crowd: Crowd, seat: int, now: float) -> float:
+    """Return the part of the last second of real time in which the GPU worked for a seat."""
+    base, window = crowd.base(seat), WINDOW_S * crowd.speed
+    trail = crowd.trail(base, now)
+    return min(1.0, max(0.0, (trail[0].done - _done_by(crowd.position_at(base, now - window), trail)) / window))
+
+
+def _done_by(position: float, trail: Sequence[Mark]) -> float:
+    """Return the work that a seat had done at a position; from one mark to the next it is taken to go on evenly."""
+    for later, earlier in pairwise(trail):
+        if later.idle_from <= position:
+            return later.done
+        if earlier.position <= position:
+            part = (position - earlier.position) / (later.idle_from - earlier.position)
+            return earlier.done + part * (later.done - earlier.done)
+    return trail[-1].done
 
 
 class Sampler:
-    """Looks again and again, and says how busy GPUs were in between."""
-
-    def __init__(self, first_interval_s: float = 0.1) -> None:
-        self._first_interval_s = first_interval_s
-        self._before: dict[tuple[str, float], NodeView] = {}
+    """Looks at all nodes."""
 
     def sample(self) -> list[NodeView]:
-        """Look at all nodes; where one is new, look twice, a short interval apart."""
-        views = live_nodes()
-        if any(_identity(view) not in self._before for view in views):
-            self._before = {_identity(view): view for view in views} | self._before
-            time.sleep(self._first_interval_s)
-            views = live_nodes()
-        found = [_compare(self._before.get(_identity(view)), view) for view in views]
-        self._before = {_identity(view): view for view in views}
-        return found
-
-
-def _identity(view: NodeView) -> tuple[str, float]:
-    return view.name, view.created
-
-
-def _compare(before: NodeView | None, after: NodeView) -> NodeView:
-    if before is None:  # it appeared a moment ago; the next sample will tell
-        return after
-    return replace(after, gpus=tuple(_compare_gpu(*pair) for pair in zip(before.gpus, after.gpus, strict=True)))
-
-
-def _compare_gpu(before: GpuView, after: GpuView) -> GpuView:
-    span = after.now - before.now
-    if span <= 0:
-        return after
-    busy = {(seat.pid, seat.sat_at): seat.busy_s for seat in before.seats}
-    seats = tuple(
-        replace(seat, utilisation=_part(seat.busy_s - busy.get((seat.pid, seat.sat_at), 0.0), span))
-        for seat in after.seats
-    )
-    return replace(after, seats=seats, utilisation=_part(after.busy_s - before.busy_s, span))
-
-
-def _part(busy: float, span: float) -> float:
-    return min(1.0, max(0.0, busy / span))
+        """Look at all nodes."""
+        return live_nodes()
