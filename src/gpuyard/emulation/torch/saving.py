@@ -62,7 +62,9 @@ class _Arrival:
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> torch.device:
         """Say where it goes."""
-        return torch.device("cuda", state.current if device is None else index_of(device))
+        index = state.current if device is None else index_of(device)
+        assert index is not None
+        return torch.device("cuda", index)
 
 
 def load(f: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -62,7 +62,10 @@ def _copy(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return target.copy_(_to_host(source, source.dtype, pinned=pinned, blocking=not non_blocking))
     if type(source) is EmulatedTensor:
         if source.block.gpu is target.block.gpu:
-            return plain(func, args[:2], {})
+            plain(func, args[:2], {})
+            if target.block.values is None:
+                overwrite(target, values.known(source))
+            return target
         between(source.block.gpu, target.block.gpu, source.form.nbytes)
         contents = values.known(source)
     else:
@@ -78,7 +81,7 @@ def overwrite(target: EmulatedTensor, contents: torch.Tensor | None) -> None:
     if contents is None or not values.worth_keeping(form):
         block.values = None
         return
-    if block.values is None and form.offset == 0 and form.numel == form.extent:
+    if block.values is None and form.nbytes == block.nbytes:
         block.values = torch.zeros(form.extent, dtype=form.dtype)
     held = values.known(target)
     if held is not None:
@@ -117,6 +120,17 @@ def between(source: Gpu, target: Gpu, nbytes: int) -> None:
     end = start + source.kind.link_latency_s + nbytes / source.kind.link_bandwidth
     source.current.wait_for(end)
     target.current.wait_for(end)
+
+
+@special(aten.zero_.default, aten.fill_.Scalar, aten.fill_.Tensor)
+def _fill(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Fill a tensor: what it holds is known afterwards, whatever it held before."""
+    target = plain(func, args, kwargs)
+    if target.block.values is None and values.worth_keeping(target.form):
+        value = args[1] if len(args) > 1 else 0
+        contents = values.known(value) if type(value) is EmulatedTensor else torch.as_tensor(value)
+        overwrite(target, contents)
+    return target
 
 
 @special(aten._local_scalar_dense.default)
