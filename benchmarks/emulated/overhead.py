@@ -18,10 +18,21 @@ def run() -> list[Figure]:
     found = result(start("overhead", gpus="V100", clock="virtual", granularity="op"))
     return [
         Figure("overhead: operations in a ResNet-50 step", found["operations"]),
-        Figure("overhead: emulator's time per operation", found["inside_s"] / found["operations"] * 1e6, "µs", most=20, portable=False),
-        Figure("overhead: CPU time of a step, emulated over meta device", found["emulated_s"] / found["meta_s"], "x", most=1.0),
+        Figure(
+            "overhead: emulator's time per operation",
+            found["inside_s"] / found["operations"] * 1e6,
+            "µs",
+            most=20,
+            portable=False,
+        ),
+        Figure(
+            "overhead: CPU time of a step, emulated over meta device",
+            found["emulated_s"] / found["meta_s"],
+            "x",
+            most=1.0,
+        ),
         Figure("overhead: CPU time of an emulated step", found["emulated_s"] * 1e3, "ms", portable=False),
-    ]  # fmt: skip
+    ]
 
 
 def _measure() -> dict[str, float]:
@@ -57,7 +68,7 @@ def _measure() -> dict[str, float]:
         spent[1] += time.perf_counter() - began
         return outcome
 
-    EmulatedTensor.__torch_dispatch__ = classmethod(counted)  # type: ignore[assignment, method-assign]
+    EmulatedTensor.__torch_dispatch__ = classmethod(counted)
     least = float("inf")
     for _ in range(REPEATS):
         spent[:] = [0, 0.0]

@@ -37,7 +37,7 @@ def _measure(begin: float) -> dict[str, float]:
     model = getattr(torchvision.models, MODEL)().cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     images, labels = torch.empty(BATCH, 3, 224, 224).cuda(), torch.zeros(BATCH, dtype=torch.int64).cuda()
-    ends = []
+    ends: list[float] = []
     while not ends or ends[-1] < begin + SECONDS:
         torch.nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()

@@ -92,3 +92,6 @@ class DeviceClock:
     def wait_until(self, t: float) -> None:
         """Move the clock to `t` if it is not there yet."""
         self._now = max(self._now, t)
+
+    def set_back(self, t: float) -> None:
+        """Do nothing: while the host waits for a message, no time passes."""

@@ -69,7 +69,7 @@ class Session:
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
-        """Let what is done inside happen on a GPU that nobody sees, so that no seat is taken before the program needs it."""
+        """Let what is done inside happen on a GPU that nobody sees: no seat is taken before the program needs it."""
         kind = self.machine[0]
         self._gpus = {0: Gpu(0, kind, VirtualClock(), PrivateSeat(kind.memory_bytes))}
         try:

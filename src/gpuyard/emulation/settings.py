@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from math import inf
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.core.units import gigabytes
+from gpuyard.core.units import amount
 
 PREFIX = "GPUYARD_"
 CLOCKS = ("real", "virtual", "device")
+GRANULARITIES = ("auto", "op", "pass")
+BYTES = {"": 1e9, "mb": 1e6, "gb": 1e9, "mib": 2.0**20, "gib": 2.0**30}
 UNPROFILED = "none"
 """The name of a profile that says: take none."""
 
@@ -56,7 +59,29 @@ class Settings:
     @property
     def memory_limit_bytes(self) -> int | None:
         """Return the most memory a process may take on each GPU, if limited."""
-        return int(gigabytes(self.memory_limit, "memory_limit") * 1e9) if self.memory_limit else None
+        return int(amount(self.memory_limit, BYTES, "memory_limit")) if self.memory_limit else None
+
+    def check(self) -> Settings:
+        """Refuse values that mean nothing, before anything is started; return the settings themselves."""
+        from gpuyard.emulation.node.sharing import Sharing
+
+        for name, known in (("clock", CLOCKS), ("granularity", GRANULARITIES)):
+            if getattr(self, name) not in known:
+                value = getattr(self, name)
+                raise InputError(f"is not a {name}", field=name, value=value, hint=nearest(value, known))
+        for name, least, most, rule in (
+            ("speed", 0.0, inf, "is not a positive number"),
+            ("warm_up", 0.0, inf, "is not a positive number"),
+            ("share", 0.0, 1.0 + 1e-9, "is no part of a GPU, above 0 and at most 1"),
+            ("jitter", -1e-9, inf, "is not a number from 0 on"),
+        ):
+            if not least < getattr(self, name) < most:
+                raise InputError(rule, field=name, value=getattr(self, name))
+        if self.memory_limit_bytes == 0:
+            raise InputError("leaves no memory at all", field="memory_limit", value=self.memory_limit)
+        if self.sharing:
+            Sharing.parse(self.sharing)
+        return self
 
     def environment(self) -> dict[str, str]:
         """Return the variables that hand these settings to a program."""
@@ -71,12 +96,12 @@ class Settings:
         """Read settings from the environment; None where no GPUs are asked for."""
         if not environment.get(PREFIX + "GPUS"):
             return None
-        settings = cls(gpus=environment[PREFIX + "GPUS"])
+        given: dict[str, Any] = {"gpus": environment[PREFIX + "GPUS"]}
         for field in fields(cls):
             text = environment.get(PREFIX + field.name.upper(), "")
             if text and field.name != "gpus":
-                settings = replace(settings, **{field.name: _read(field.name, getattr(settings, field.name), text)})
-        return settings
+                given[field.name] = _read(field.name, field.default, text)
+        return cls(**given).check()
 
 
 def _write(value: object) -> str:
@@ -98,8 +123,6 @@ def _read(name: str, current: object, text: str) -> object:
     except (KeyError, ValueError):
         kind = "0 or 1" if isinstance(current, bool) else "a number"
         raise InputError(f"is not {kind}", field=variable, value=text) from None
-    if name == "clock" and text not in CLOCKS:
-        raise InputError("is not a clock", field=variable, value=text, hint=nearest(text, CLOCKS))
     return text
 
 
@@ -107,8 +130,11 @@ def read_loss(text: str) -> tuple[float, ...]:
     """Read a loss curve: numbers separated by commas, one per step, or a file with a number on each line."""
     path = Path(text)
     source = path.read_text(encoding="utf-8").split() if path.is_file() else text.split(",")
+    where = path if path.is_file() else None
     try:
-        return tuple(float(item) for item in source if item.strip())
+        curve = tuple(float(item) for item in source if item.strip())
     except ValueError as error:
-        where = path if path.is_file() else None
         raise InputError(f"is not a loss curve: {error}", file=where, field="loss", value=text[:40]) from None
+    if not curve:
+        raise InputError("holds no numbers", file=where, field="loss", value=text[:40])
+    return curve

@@ -41,17 +41,16 @@ def record(script: Sequence[str], gpu: str | None, name: str | None = None) -> S
         raise InputError("is not a file", field="script", value=script[0])
     environment = dict(os.environ)
     if gpu is not None:
-        environment.update(
-            Settings(gpus=find_gpu(gpu).key, clock="virtual", profile="none", granularity="op").environment()
-        )
+        predicted = Settings(gpus=find_gpu(gpu).key, clock="device", profile=UNPROFILED, granularity="op")
+        environment.update(predicted.environment())
     with tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
         target = Path(folder) / "steps.json"
         environment[VARIABLE] = str(target)
         finished = subprocess.run([sys.executable, *script], env=environment, check=False)  # noqa: S603 - the user's script
         if not target.exists():
             raise NothingRecordedError(
-                f"{script[0]} ended (exit code {finished.returncode}) without a training step on a GPU: a model moved with "
-                ".cuda() or .to('cuda'), called in train mode, and an optimizer of torch.optim are needed"
+                f"{script[0]} ended (exit code {finished.returncode}) without a training step on a GPU: a model moved "
+                "with .cuda() or .to('cuda'), called in train mode, and an optimizer of torch.optim are needed"
             )
         content = json.loads(target.read_text(encoding="utf-8"))
     return _profile(content, predicted=gpu is not None, name=name)

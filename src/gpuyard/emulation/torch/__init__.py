@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def autoload() -> None:
-    """Called by `import torch` through the entry point group `torch.backends`: emulates if the environment asks for it."""
+    """Emulate if the environment asks for it; `import torch` calls this through the entry point `torch.backends`."""
+    if not os.environ.get("GPUYARD_GPUS"):
+        return  # before anything is imported: most programs that import torch want nothing of us
+    from gpuyard.core.errors import GpuyardError
     from gpuyard.emulation.settings import Settings
 
-    settings = Settings.from_environment()
-    if settings is None:
-        return
-    from gpuyard.core.errors import GpuyardError
-
     try:
+        settings = Settings.from_environment()
         from gpuyard.emulation.torch.activate import activate
 
-        activate(settings)
+        if settings is not None:
+            activate(settings)
     except GpuyardError as error:
         print(f"gpuyard: error: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -154,7 +154,7 @@ def _stand_in_for_cuda() -> None:
 
 def _stand_in_for_accelerator() -> None:
     accelerator = torch.accelerator
-    accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")  # noqa: ARG005
+    accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
     accelerator.is_available = cuda_api.is_available
     accelerator.device_count = cuda_api.device_count
     accelerator.current_device_index = accelerator.current_device_idx = cuda_api.current_device
@@ -162,7 +162,8 @@ def _stand_in_for_accelerator() -> None:
     accelerator.synchronize = cuda_api.synchronize
     accelerator.current_stream, accelerator.set_stream = streams.current_stream, streams.set_stream
     for name in (
-        "empty_cache", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats",
+        "empty_cache", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
+        "memory_stats",
         "reset_peak_memory_stats", "reset_accumulated_memory_stats",
     ):  # fmt: skip
         setattr(accelerator, name, getattr(cuda_memory, name))
@@ -178,7 +179,8 @@ def _stand_in_for_autocast() -> None:
 
     torch.autocast.__init__ = initialise
     for name in (
-        "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype", "is_autocast_available",
+        "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+        "is_autocast_available",
     ):  # fmt: skip
         setattr(torch, name, _translated(getattr(torch, name, None) or getattr(torch.amp, name)))
     torch.amp.is_autocast_available = torch.amp.autocast_mode.is_autocast_available = _translated(

@@ -1,7 +1,7 @@
 """Makes the passes of a recognised model take what its profile says.
 
-The costs of single operations keep their proportions and are scaled; what is left at the end of a pass is added or taken
-away.
+The costs of single operations keep their proportions and are scaled; what is left at the end of a pass is added or
+taken away.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Anchor:
         _note_profile(self.profile, times.origin, times.expected_error, times.forward_s)
 
     def after_forward(self, training: bool) -> None:
-        """End the forward pass; if gradients will follow, what comes until the optimizer's step is the backward pass."""
+        """End the forward pass; if gradients follow, what comes until the optimizer's step is the backward pass."""
         if self._forward is None:
             return
         batch, running = self._forward

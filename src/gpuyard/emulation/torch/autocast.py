@@ -51,7 +51,7 @@ _FUSED = {
 }
 """Those that CUDA does in one kernel from half precision, without a copy in full precision."""
 
-_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined]
+_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 _libraries: list[Any] = []
 
 

@@ -26,7 +26,7 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):
     def is_available(self) -> bool:
         return True
 
-    def has_primary_context(self, index: int) -> bool:  # noqa: ARG002
+    def has_primary_context(self, index: int) -> bool:
         return True
 
     def is_built(self) -> bool:

@@ -1,4 +1,4 @@
-"""The functions of `torch.cuda`, answered by emulated GPUs. Each public name here replaces the one of that name there."""
+"""The functions of `torch.cuda`, answered by emulated GPUs. Each public name replaces the one of that name there."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 _Metaclass: Any = type(torch._C.Generator)
 
 
-class _Kind(_Metaclass):  # type: ignore[misc]
+class _Kind(_Metaclass):
     """Lets every generator of torch count as one of ours."""
 
     def __instancecheck__(self, instance: object) -> bool:

@@ -1,8 +1,8 @@
 """Every operation on an emulated tensor comes here: what it returns is learned once per layout, then looked up.
 
 The first time an operation meets a combination of layouts and integer arguments it runs on torch's shape-only `meta`
-device; afterwards a dictionary answers. Float arguments are no part of the key, because optimizers change them every step,
-except where a size follows from them: in factories, and when images are scaled.
+device; afterwards a dictionary answers. Float arguments are no part of the key, because optimizers change them every
+step, except where a size follows from them: in factories, and when images are scaled.
 """
 
 from __future__ import annotations

@@ -94,7 +94,9 @@ def learn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: lis
     container = type(outcome) if isinstance(outcome, (list, tuple)) else None
     items = outcome if isinstance(outcome, (list, tuple)) else (outcome,)
     if any(isinstance(item, torch.Tensor) and item.layout != torch.strided for item in items):
-        raise NotImplementedError(f"gpuyard does not emulate {func}: emulated tensors are dense, and its result is sparse")
+        raise NotImplementedError(
+            f"gpuyard does not emulate {func}: its result is sparse, and emulated tensors are dense"
+        )
     results = [_describe(item, shadows, forms) for item in items]
     fresh = [item.form for item in results if type(item) in (Fresh, Reshaped)]
     work = work_of(func, args, kwargs, tensors, fresh, mutates)

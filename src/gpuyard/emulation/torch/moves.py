@@ -1,7 +1,7 @@
-"""Where tensors go: every call that names a device understands 'cuda', 'cuda:1' and 'emu', and may mean an emulated GPU.
+"""Where tensors go: every call that names a device understands 'cuda', 'cuda:1' and 'emu' as emulated GPUs.
 
-Inside torch there is one emulated device. Which GPU a tensor is on is known to its block; a factory or a move that names a GPU
-passes its index on the side (`state.target`).
+Inside torch there is one emulated device. Which GPU a tensor is on is known to its block; a factory or a move that names
+a GPU passes its index on the side (`state.target`).
 """
 
 from __future__ import annotations
@@ -223,7 +223,9 @@ def set_data(self: Any, value: Any) -> None:
     else:
         moved = value.detach()
         is_parameter = isinstance(self, torch.nn.Parameter)
-        moved = torch.nn.Parameter(moved, self.requires_grad) if is_parameter else moved.requires_grad_(self.requires_grad)
+        moved = (
+            torch.nn.Parameter(moved, self.requires_grad) if is_parameter else moved.requires_grad_(self.requires_grad)
+        )
         if self.grad is not None:
             moved.grad = self.grad.detach().to(value.device, value.dtype)
         vars(moved).update({name: held for name, held in vars(self).items() if name not in ("block", "form")})
@@ -237,13 +239,21 @@ def _swap(one: torch.Tensor, other: torch.Tensor) -> None:
     torch._C._swap_tensor_impl(one, other)
 
 
-def _has_compatible_type(input, from_):  # type: ignore[no-untyped-def] # noqa: A002
+def _has_compatible_type(input, from_):  # type: ignore[no-untyped-def]
     """Say yes, so that modules move by assigning to `data` and their parameters stay the same objects, as with CUDA."""
     return True
 
 
 _has_compatible_type.__annotations__ = {"input": torch.Tensor, "from_": torch.Tensor, "return": bool}
 """torch's compiler compares signatures, which therefore must be types and not their names."""
+
+
+def _pin_memory(self: Any, device: Any = None) -> torch.Tensor:
+    return pinned.pin(self)
+
+
+def _is_pinned(self: Any, device: Any = None) -> bool:
+    return type(self) is not EmulatedTensor and pinned.is_pinned(self)
 
 
 def install() -> None:
@@ -267,8 +277,7 @@ def install() -> None:
     torch.Tensor.data = property(_data.__get__, set_data)
     torch._has_compatible_shallow_copy_type = _has_compatible_type
     torch.Tensor.cuda, torch.Tensor.cpu = cuda, cpu
-    torch.Tensor.pin_memory = lambda self, device=None: pinned.pin(self)
-    torch.Tensor.is_pinned = lambda self, device=None: type(self) is not EmulatedTensor and pinned.is_pinned(self)
+    torch.Tensor.pin_memory, torch.Tensor.is_pinned = _pin_memory, _is_pinned
     DeviceContext.__torch_function__ = _with_default_device
     torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(…) then moves where our kernels see it
 

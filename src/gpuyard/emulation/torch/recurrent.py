@@ -90,7 +90,7 @@ def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 @special(aten._pack_padded_sequence.default)
 def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Pack sequences of different lengths; the lengths are on the host, and so are the batch sizes that are returned."""
+    """Pack sequences of different lengths; lengths, and the batch sizes that are returned, are on the host."""
     data, lengths, batch_first = args
     contents = values.known(data)
     packed, sizes = func(torch.zeros(data.shape[:2]) if contents is None else contents, lengths, batch_first)

@@ -6,7 +6,6 @@ passes on inputs of the same shapes are one operation with the same results, dur
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable
 from typing import Any

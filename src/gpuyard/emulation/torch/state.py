@@ -38,7 +38,7 @@ class State:
 
     def __init__(self) -> None:
         self.session: Session | None = None
-        self.chance = random.Random(0)
+        self.chance = random.Random(0)  # noqa: S311 - jitter needs no secrets
         """Where jitter comes from."""
         self.here = Here()
         self.generators: dict[int, torch.Generator] = {}

@@ -59,7 +59,7 @@ _followers: dict[int, Follower] = {}
 def follow(module: torch.nn.Module) -> None:
     """Follow a module that was moved to a GPU, or the model inside it that has a profile."""
     session = state.session
-    parameter = next(module.parameters(), None)
+    parameter: Any = next(module.parameters(), None)
     if session is None or type(parameter) is not EmulatedTensor:
         return
     gpu, wanted = parameter.block.gpu.kind.key, session.settings.profile

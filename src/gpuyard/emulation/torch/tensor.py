@@ -39,7 +39,7 @@ _layouts: dict[tuple[Any, ...], Layout] = {}
 
 def layout_of(tensor: torch.Tensor) -> Layout:
     """Return the layout of any tensor."""
-    key = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+    key: Any = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
     found = _layouts.get(key)
     if found is None:
         found = _layouts[key] = Layout(*key)
@@ -140,10 +140,7 @@ class EmulatedTensor(torch.Tensor):
 
     def numpy(self, *, force: bool = False) -> Any:
         """Refuse, as CUDA does, unless forced."""
-        if force:
-            return self.detach().cpu().numpy()
-        _refuse_numpy(self)
-        return None
+        return self.detach().cpu().numpy() if force else _refuse_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         _refuse_numpy(self)

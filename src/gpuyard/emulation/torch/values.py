@@ -28,7 +28,7 @@ SETS_ASIDE = frozenset(
 )
 """Operations that only set memory aside."""
 
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 26
 """Bytes in a row up to which they are kept: as such rows processes send each other objects."""
 
 HOST = torch.device("cpu")
@@ -53,7 +53,7 @@ def worth_keeping(form: Layout) -> bool:
 
 
 def computable(func: Any) -> bool:
-    """Say whether an operation's values follow from its arguments; what is random is left without, unless all is computed."""
+    """Say whether an operation's values follow from its arguments; what is random has none, unless all is computed."""
     if func._schema.name in SETS_ASIDE:
         return False
     return Policy.compute or torch.Tag.nondeterministic_seeded not in func.tags

@@ -7,12 +7,12 @@ import torch
 from torch.nn import functional
 
 
-@pytest.mark.parametrize("step", [0.1, 0.25, 0.1])
+@pytest.mark.parametrize("step", [0.1, 0.25])
 def test_a_range_has_as_many_numbers_as_its_step_says(step: float) -> None:
     assert torch.arange(0, 1, step, device="cuda").tolist() == torch.arange(0, 1, step).tolist()
 
 
-@pytest.mark.parametrize("factor", [2.0, 0.5, 1.5, 2.0])
+@pytest.mark.parametrize("factor", [2.0, 0.5, 1.5])
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 def test_scaled_images_have_the_size_that_the_factor_says(factor: float, mode: str) -> None:
     image = torch.empty(1, 3, 24, 24)
