@@ -9,8 +9,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +38,7 @@ def emulate(command: Sequence[str], settings: Settings) -> Outcome:
     """Run a command whose processes find emulated GPUs; its output and its exit code are its own."""
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("gpuyard emulate", "torch")
-    kinds = parse_gpus(settings.gpus)
+    kinds = parse_gpus(settings.check().gpus)
     if settings.profile not in ("", UNPROFILED):
         find_step_profile(kinds[0], settings.profile)
     program = _find(command)
@@ -77,16 +79,30 @@ def _environment(settings: Settings) -> dict[str, str]:
 def _run(command: list[str], environment: dict[str, str]) -> int:
     """Run to the end; an interrupt reaches the command by itself, and it decides what to do."""
     process = subprocess.Popen(command, env=environment)  # noqa: S603 - running the user's command is the purpose
-    while True:
-        try:
-            code = process.wait()
-            return 128 - code if code < 0 else code
-        except KeyboardInterrupt:
-            if process.poll() is None:
-                continue
-        except BaseException:
-            process.send_signal(signal.SIGTERM)
-            raise
+    with _passing_on(process):
+        while True:
+            try:
+                code = process.wait()
+                return 128 - code if code < 0 else code
+            except KeyboardInterrupt:
+                if process.poll() is None:
+                    continue
+            except BaseException:
+                process.send_signal(signal.SIGTERM)
+                raise
+
+
+@contextmanager
+def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Hand a request to end, such as a job's time limit, on to the command: it decides what to do."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread is told
+        return
+    before = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def summary(report: dict[str, Any]) -> str:
