@@ -1,8 +1,8 @@
 """Booleans that nobody knows, taken for what lets a program go on.
 
 A comparison for equality is taken for unequal, and a number for finite; `not`, `and`, `or`, `any` and `all` follow from
-that. Where nothing is guessed, `all` says yes and `any` says no: programs ask whether all is well, or whether anything is
-wrong. A generation of text then runs to its full length, and checks of arguments pass.
+that. Where nothing is guessed, `all` says yes and `any` says no: programs ask whether all is well, or whether anything
+is wrong. A generation of text then runs to its full length, and checks of arguments pass.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _joined(decisive: bool) -> Any:
 
 
 def _everywhere(side: torch.Tensor) -> bool | None:
-    """Return what a tensor is known to be everywhere, if it is one or the other; of integers only zero says anything."""
+    """Return what a tensor is known to be everywhere, if one or the other; of integers only zero says anything."""
     contents = values.known(side) if type(side) is EmulatedTensor else side
     if contents is None:
         return None

@@ -87,10 +87,8 @@ def learn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: lis
     mutates = _mutated(func, args, kwargs, tensors)
     shadows = [shapes_only(tensor) for tensor in tensors]
     forms = [layout_of(shadow) for shadow in shadows]
-    if func._schema.returns:
-        outcome = _try(func, args, kwargs, shadows)
-    else:
-        outcome = None  # nothing to learn from an operation that only mutates, and some of those have no meta form
+    # There is nothing to learn from an operation that only mutates, and some of those have no shape-only form.
+    outcome = _try(func, args, kwargs, shadows) if func._schema.returns else None
     container = type(outcome) if isinstance(outcome, (list, tuple)) else None
     items = outcome if isinstance(outcome, (list, tuple)) else (outcome,)
     if any(isinstance(item, torch.Tensor) and item.layout != torch.strided for item in items):

@@ -1,6 +1,6 @@
 """Where tensors go: every call that names a device understands 'cuda', 'cuda:1' and 'emu' as emulated GPUs.
 
-Inside torch there is one emulated device. Which GPU a tensor is on is known to its block; a factory or a move that names
+Inside torch there is one emulated device. Which GPU a tensor is on is known to its block; a factory or move that names
 a GPU passes its index on the side (`state.target`).
 """
 

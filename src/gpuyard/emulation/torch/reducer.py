@@ -6,7 +6,9 @@ one is written in C++ and reads memory that is not there. `DistributedDataParall
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,10 +51,14 @@ class Reducer:
         self._divisor: int | None = None
         self._joining: Any = None
         self._build(bucket_indices)
+        me = weakref.ref(self)  # parameters outlive what they are wrapped in, and shall not keep its buckets
         self._handles = [
-            parameter.register_post_accumulate_grad_hook(lambda _, index=index: self._autograd_hook(index))
+            parameter.register_post_accumulate_grad_hook(partial(_tell, me, index))
             for index, parameter in enumerate(self._parameters)
         ]
+
+    def __del__(self) -> None:
+        self._remove_autograd_hooks()
 
     def _build(self, bucket_indices: Sequence[Sequence[int]]) -> None:
         last = len(bucket_indices) - 1
@@ -249,3 +255,10 @@ class Reducer:
 
     def set_logger(self, logger: Any) -> None:
         """Nothing is logged."""
+
+
+def _tell(reducer: weakref.ref[Reducer], index: int, parameter: Any) -> None:
+    """Pass on that a gradient was computed."""
+    found = reducer()
+    if found is not None:
+        found._autograd_hook(index)
