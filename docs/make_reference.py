@@ -17,6 +17,7 @@ from typing import Any
 import gpuyard
 from gpuyard.cli import COMMANDS, load_command
 from gpuyard.core.cluster import Cluster
+from gpuyard.emulation.report import combine
 from gpuyard.policies.allocate.placement import PLACEMENTS
 from gpuyard.policies.registry import ALIASES, ALLOCATIONS, ORDERS
 from gpuyard.results import JOBS_SCHEMA, TIMELINE_SCHEMA, summarise
@@ -116,6 +117,24 @@ FIGURES = {
 }
 
 
+EMULATION = {
+    "gpu": "kind of the first GPU",
+    "gpus": "the machine, as asked for",
+    "wall_seconds": "what the command took here",
+    "emulated_seconds": "what it took by its clock; of several processes the longest",
+    "device_seconds": "work that GPUs did, over all processes",
+    "waited_seconds": "what the host waited for GPUs, over all processes",
+    "peak_memory_bytes": "most that tensors held on one GPU, of any process",
+    "peak_reserved_bytes": "most that was kept for them",
+    "steps": "steps of optimizers, of the process with most",
+    "kernels": "operations that were launched",
+    "duration_model": "where most of the device seconds come from",
+    "duration_models": "device seconds by where they come from",
+    "expected_error": "of a step's duration; null: unknown",
+    "processes": "the same for each process that used a GPU; its notices, and where it decided by a made-up value",
+}
+
+
 def reference() -> str:
     """Return the page."""
     parts = [
@@ -142,6 +161,8 @@ def reference() -> str:
         ),
         "## Figures of a run\n\nIn `summary.json`, in `Run.summary`, and printed by `simulate --format json`.\n",
         _table(("figure", "meaning"), FIGURES, _figures()),
+        "## Report of an emulation\n\nWritten by `gpuyard emulate --report FILE.json`.\n",
+        _table(("field", "meaning"), EMULATION, combine(Path("nowhere"), "A100", ["A100"], 0.0)),
         "## Options\n\nFields of `gpuyard.Options`, with their defaults. Times are in seconds.\n",
         _table(
             ("field", "meaning"),
@@ -168,13 +189,14 @@ def _command(title: str, command: Any) -> str:
     context = command.context_class(command, info_name=f"gpuyard {title}")
     context.terminal_width = context.max_content_width = 1000
     arguments = [one for one in command.params if one.param_type_name == "argument"]
-    usage = "".join(f" {one.metavar}{'...' if one.nargs < 0 else ''}" for one in arguments)
+    many = {one: "..." if one.nargs < 0 and not one.metavar.endswith("…") else "" for one in arguments}
+    usage = "".join(f" {one.metavar}{many[one]}" for one in arguments)
     rows = [(one.metavar, one.help) for one in arguments]
     rows += [one.get_help_record(context) for one in command.params if one not in arguments]
     table = "\n".join(f"| `{_cell(names)}` | {_cell(meaning)} |" for names, meaning in rows)
     return (
         f"### `gpuyard {title}`\n\n{inspect.cleandoc(command.help)}\n\n"
-        f"Usage: `gpuyard {title}{usage} [OPTIONS]`\n\n| | meaning |\n|---|---|\n{table}\n"
+        f"Usage: `gpuyard {title} [OPTIONS]{usage}`\n\n| | meaning |\n|---|---|\n{table}\n"
     )
 
 
