@@ -1,7 +1,8 @@
 """Lets torchvision be imported where its compiled part cannot be loaded.
 
 The wheels of torchvision that most people get are built for CUDA and need torch's CUDA libraries, which a machine
-without a GPU does not have. Its models and transforms are plain Python; only the declarations of a few operators are missing.
+without a GPU does not have. Its models and transforms are plain Python; only the declarations of a few operators are
+missing.
 """
 
 from __future__ import annotations
