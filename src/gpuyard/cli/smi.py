@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 NOBODY = "No emulated GPU is in use. To start one: gpuyard emulate --gpus 2xA100 -- python train.py"
 SHORTEST_S = 0.1
-"""Utilisation over less than this would show single kernels."""
+"""Looking more often would show hardly anything new and keep the machine busy."""
 
 _COLUMNS = (
     *("node", "index", "key", "name", "uuid", "memory_used_bytes", "memory_total_bytes", "utilisation"),
@@ -68,17 +68,17 @@ def _go_on(node: str | None, every: float, format: Format) -> None:
     from rich.live import Live
 
     from gpuyard.cli.gauges import console, picture
-    from gpuyard.emulation.monitor import Monitor, snapshot
+    from gpuyard.emulation.monitor import read, snapshot
 
     if every < SHORTEST_S:
-        raise InputError(f"is less than the {SHORTEST_S} s that utilisation needs", field="every", value=every)
-    monitor, screen = Monitor(), console()
+        raise InputError(f"is less than {SHORTEST_S} s", field="every", value=every)
+    screen = console()
     if format != Format.table or not screen.is_terminal:
         raise InputError("draws a table on a terminal", field="live", hint="Without --live it prints once, anywhere")
     snapshot(node)  # refuses a wrong name; one that is right may end and come back
     with suppress(KeyboardInterrupt), Live(console=screen, auto_refresh=False) as shown:
         while True:
-            nodes = monitor.read(node)
+            nodes = read(node)
             shown.update(picture(nodes, screen.width) if nodes else NOBODY, refresh=True)
             time.sleep(every)
 

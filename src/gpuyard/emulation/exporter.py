@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from gpuyard.core.errors import InputError, MissingExtraError
-from gpuyard.emulation.monitor import GpuReading, Monitor, ProcessReading
+from gpuyard.emulation.monitor import GpuReading, ProcessReading, read
 
 try:
     from prometheus_client import CollectorRegistry, start_http_server
@@ -35,10 +34,10 @@ PROCESS_METRICS: dict[str, tuple[str, Callable[[ProcessReading], float]]] = {
 
 
 class Exporter(Collector):
-    """Takes a reading whenever it is asked; ratios are those since it was asked before."""
+    """Takes a reading whenever it is asked; ratios are those of the last second."""
 
     def __init__(self, node: str | None = None) -> None:
-        self._node, self._monitor, self._one_at_a_time = node, Monitor(), threading.Lock()
+        self._node = node
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Return one family for each metric, with a sample for each GPU or process."""
@@ -56,8 +55,7 @@ class Exporter(Collector):
         yield from (*gpus.values(), *processes.values())
 
     def _read(self) -> list[tuple[list[str], GpuReading]]:
-        with self._one_at_a_time:
-            nodes = self._monitor.read(self._node)
+        nodes = read(self._node)
         return [([node.node, str(gpu.index), gpu.uuid, gpu.key], gpu) for node in nodes for gpu in node.gpus]
 
 

@@ -49,19 +49,16 @@ class NodeReading:
     gpus: tuple[GpuReading, ...]
 
 
-class Monitor:
-    """Reads again and again, whichever nodes come and go."""
-
-    def read(self, node: str | None = None) -> list[NodeReading]:
-        """Read all nodes in use, or the one of this name if it is in use."""
-        return [_node(view) for view in live_nodes() if node in (None, view.name)]
+def read(node: str | None = None) -> list[NodeReading]:
+    """Read all nodes in use, or the one of this name if it is in use."""
+    return [_node(view) for view in live_nodes() if node in (None, view.name)]
 
 
 def snapshot(node: str | None = None) -> list[NodeReading]:
     """Read all nodes once, or one, which must be in use."""
     if node is not None:
         find_node(node)
-    return Monitor().read(node)
+    return read(node)
 
 
 def _node(view: NodeView) -> NodeReading:

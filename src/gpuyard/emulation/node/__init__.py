@@ -4,7 +4,7 @@ from gpuyard.emulation.node.machine import GpuBusyError, Node
 from gpuyard.emulation.node.making import GpuSlot
 from gpuyard.emulation.node.seat import Seat
 from gpuyard.emulation.node.sharing import Policy, Sharing, rates
-from gpuyard.emulation.node.view import GpuView, NodeView, Sampler, SeatView, live_nodes, node
+from gpuyard.emulation.node.view import GpuView, NodeView, SeatView, live_nodes, node
 
 __all__ = [
     "GpuBusyError",
@@ -13,7 +13,6 @@ __all__ = [
     "Node",
     "NodeView",
     "Policy",
-    "Sampler",
     "Seat",
     "SeatView",
     "Sharing",

@@ -146,11 +146,3 @@ def _done_by(position: float, trail: Sequence[Mark]) -> float:
             part = (position - earlier.position) / (later.idle_from - earlier.position)
             return earlier.done + part * (later.done - earlier.done)
     return trail[-1].done
-
-
-class Sampler:
-    """Looks at all nodes."""
-
-    def sample(self) -> list[NodeView]:
-        """Look at all nodes."""
-        return live_nodes()
