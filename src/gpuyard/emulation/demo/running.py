@@ -20,7 +20,7 @@ from gpuyard.emulation.settings import Settings
 
 PROGRAMS = Path(__file__).with_name("programs")
 PATIENCE_S = 300.0
-"""Longer than any step takes to come, even on a machine that does much else."""
+"""Longer than any program here takes, even on a machine that does much else."""
 
 
 class Program:
@@ -80,7 +80,7 @@ class Program:
             if self._process.poll() is not None and not reached():
                 raise GpuyardError(f"{self.name} ended too early: {self._last_words()}")
             if time.monotonic() > deadline:
-                raise GpuyardError(f"{self.name} said nothing for {PATIENCE_S:g} s")
+                raise GpuyardError(f"{self.name} is not done after {PATIENCE_S:g} s")
             time.sleep(0.01)
 
     def _last_words(self) -> str:
