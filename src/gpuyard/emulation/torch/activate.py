@@ -147,6 +147,7 @@ def _stand_in_for_cuda() -> None:
     _stand_in_for_accelerator()
     _stand_in_for_autocast()
     torch.compile = _uncompiled
+    torch.backends.mha.set_fastpath_enabled(False)  # it makes nested tensors, which are not emulated
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.is_acceptable = lambda tensor: tensor.is_cuda
     torch.backends.cudnn.version = lambda: 90100

@@ -33,6 +33,7 @@ special(
     aten.isin.Tensor_Tensor, aten.isin.Tensor_Scalar, aten.isin.Scalar_Tensor,
 )(_guessed(guess=False))  # fmt: skip
 special(aten.ne.Scalar, aten.ne.Tensor, aten.isfinite.default)(_guessed(guess=True))
+special(aten._is_all_true.default)(_guessed(guess=True))  # torch checks arguments by it
 
 
 @special(aten.logical_not.default, aten.bitwise_not.default)
@@ -53,7 +54,7 @@ def _reduced(default: bool) -> Any:
     return handle
 
 
-special(aten.all.default, aten.all.dim, aten.all.dims, aten._is_all_true.default)(_reduced(default=True))
+special(aten.all.default, aten.all.dim, aten.all.dims)(_reduced(default=True))
 special(aten.any.default, aten.any.dim, aten.any.dims, aten._is_any_true.default)(_reduced(default=False))
 
 
