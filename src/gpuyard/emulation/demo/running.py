@@ -16,7 +16,9 @@ from types import TracebackType
 from typing import IO, Any
 
 from gpuyard.core.errors import GpuyardError, MissingExtraError
+from gpuyard.emulation.session import open_node
 from gpuyard.emulation.settings import Settings
+from gpuyard.profiles.gpus import parse_gpus
 
 PROGRAMS = Path(__file__).with_name("programs")
 PATIENCE_S = 300.0
@@ -33,6 +35,7 @@ class Program:
         settings = Settings(gpus=gpus, node=node or own_node(name), speed=speed)
         self.name = name
         self.lines: list[str] = []
+        self._machine = open_node(settings, parse_gpus(gpus))  # held here, so that it goes when a program is ended
         self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - closed by __exit__
         self._process = subprocess.Popen(  # noqa: S603 - a program of this folder
             command,
@@ -58,6 +61,7 @@ class Program:
         self._process.wait()
         self._reader.join()
         self._errors.close()
+        self._machine.close()
 
     def wait_for_lines(self, count: int) -> None:
         """Return when the program has printed so many lines."""
