@@ -33,7 +33,9 @@ class Session:
             self.clock = VirtualClock() if settings.clock == "virtual" else DeviceClock()
         self.report = ProcessReport(started=self.clock.now())
         self._gpus: dict[int, Gpu] = {}
-        self._forked = False
+        self._forked = self._inherited = False
+        """Whether this is a child of a process with seats, or of one with none, which may sit down by itself."""
+        visible_gpus(len(self.machine), os.environ.get("CUDA_VISIBLE_DEVICES"))  # what is wrong already is said now
 
     @cached_property
     def visible(self) -> tuple[int, ...]:
@@ -80,6 +82,7 @@ class Session:
     def abandon(self) -> None:
         """Forget everything without leaving, in a forked child: the seats are its parent's."""
         self._forked = bool(self._gpus)
+        self._inherited = True
         self._gpus = {}
         self.settings = replace(self.settings, report="")
 
@@ -89,6 +92,8 @@ class Session:
                 "Cannot re-initialize CUDA in forked subprocess. "
                 "To use CUDA with multiprocessing, you must use the 'spawn' start method"
             )
+        if self._inherited and self.node is not None:
+            self.node, self._inherited = open_node(self.settings, self.machine), False
         if not self.kinds:
             raise RuntimeError("No CUDA GPUs are available")
         if not 0 <= index < len(self.kinds):

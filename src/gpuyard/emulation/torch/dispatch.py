@@ -83,7 +83,8 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if lesson.keeps_values and values.all_known(tensors):
         return values.compute(func, args, kwargs, lesson, tensors, gpu)
     for position in lesson.mutates:
-        tensors[position].block.values = None
+        block = tensors[position].block
+        block.values, block.step = None, state.steps
     return give(lesson, tensors, gpu)
 
 

@@ -22,10 +22,10 @@ def loss_at(step: int, curve: Sequence[float] = ()) -> float:
     return 1.0 / sqrt(1.0 + step / 100.0)
 
 
-def scalar(dtype: torch.dtype) -> Any:
-    """Return the number that stands for an unknown one of this type."""
+def scalar(dtype: torch.dtype, step: int) -> Any:
+    """Return the number that stands for an unknown one of this type, made after so many training steps."""
     if dtype.is_floating_point or dtype.is_complex:
-        return loss_at(state.steps, state.session.settings.loss if state.session else ())
+        return loss_at(step, state.session.settings.loss if state.session else ())
     return False if dtype is torch.bool else 0
 
 

@@ -104,7 +104,7 @@ def _to_host(source: EmulatedTensor, dtype: torch.dtype, *, pinned: bool, blocki
     if contents is not None:
         return contents.to(dtype, copy=True)
     if source.form.numel <= values.MOST_FLOATS:
-        return torch.full(source.form.size, made_up.scalar(dtype), dtype=dtype)
+        return torch.full(source.form.size, made_up.scalar(dtype, source.block.step), dtype=dtype)
     return torch.zeros(source.form.size, dtype=dtype).as_strided(*_dense(source.form))
 
 
@@ -140,7 +140,7 @@ def _item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     contents = values.known(tensor)
     if contents is not None:
         return contents.item()
-    return bool(tensor.block.guess) if tensor.dtype is torch.bool else made_up.scalar(tensor.dtype)
+    return bool(tensor.block.guess) if tensor.dtype is torch.bool else made_up.scalar(tensor.dtype, tensor.block.step)
 
 
 @special(aten.equal.default, aten.allclose.default)
@@ -280,9 +280,12 @@ def _randperm(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 @special(aten._amp_foreach_non_finite_check_and_unscale_.default)
 def _unscale(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Unscale gradients, all of which count as finite."""
+    """Unscale gradients; those without values count as finite."""
+    if values.all_known([*args[0], *args[1:3]]):
+        return NotImplemented
     gpu = args[1].block.gpu
     gpu.launch(2 * sum(gradient.form.nbytes for gradient in args[0]) / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)
+    return None
 
 
 @special(aten.detach.default, aten.alias.default)

@@ -10,6 +10,7 @@ import torch
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.memory import MemoryFullError
+from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.wording import out_of_memory
 
 BACKEND = "emu"
@@ -49,7 +50,7 @@ def layout_of(tensor: torch.Tensor) -> Layout:
 class Block:
     """Memory that one or several views share, for as long as one of them lives."""
 
-    __slots__ = ("__weakref__", "_address", "gpu", "guess", "nbytes", "size", "values")
+    __slots__ = ("__weakref__", "_address", "gpu", "guess", "nbytes", "size", "step", "values")
 
     def __init__(self, gpu: Gpu, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -60,6 +61,8 @@ class Block:
         """A flat copy on the host of everything in it, where values are kept."""
         self.guess: bool | None = None
         """What booleans in it are taken for where they are unknown."""
+        self.step = state.steps
+        """How many training steps were done when its contents were made: a loss made up for it goes by that."""
         self._address = 0
         try:
             self.size = gpu.memory.take(nbytes)
