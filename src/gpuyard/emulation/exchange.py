@@ -26,6 +26,8 @@ SLOTS = 128
 """Messages that a rank may be ahead of the slowest reader."""
 STRIP = 128 << 10
 """Bytes of values that a rank keeps in memory for its readers."""
+PIECE = 4 << 20
+"""Bytes that go through the store at once: torch's takes no more than eight mebibytes."""
 
 _POSTED, _TAKEN, _FIRST = 0, 1, 2
 _SLOT = 8
@@ -33,7 +35,7 @@ _LANE = _FIRST + SLOTS * _SLOT
 _NOTHING, _IN_STORE, _IN_STRIP = 0, 1, 2
 
 _BRIEF_LOOKS = 50
-"""How often to look before sleeping: ranks often come at almost the same time, and even the shortest sleep takes 80 µs."""
+"""How often to look before sleeping: ranks often come at almost the same time, and any sleep takes 80 µs or more."""
 _SHORTEST_LOOK_S, _LONGEST_LOOK_S = 20e-6, 500e-6
 _ALIVE_EVERY_S = 0.02
 
@@ -83,41 +85,49 @@ class Exchange:
         """Meet the other ranks; returns when all are here."""
         self.rank, self.size, self.timeout_s = rank, size, timeout_s
         self._store = store
-        self._unread: deque[tuple[int, int, int, str]] = deque()
-        """Payloads that somebody may still need: target lane, number, end in the strip, key in the store."""
+        self._unread: deque[tuple[int, int, int, list[str]]] = deque()
+        """Payloads that somebody may still need: target lane, number, end in the strip, keys in the store."""
         self._written = self._freed = 0
         self._segment = self._meet()
         self._words, self._reals = self._segment.words, self._segment.reals
         self._bytes = self._segment.words.cast("B")
 
     def _meet(self) -> Segment:
-        length = (self.size * self.size * _LANE * WORD) + self.size * STRIP
+        """Open the file together. It has a name only for as long as that takes, and only once all ranks are here."""
+        self._say("here")
+        path = folder() / f"gpuyard-{os.getuid()}-exchange-{uuid4().hex}"
         if self.rank == 0:
-            path = folder() / f"gpuyard-{os.getuid()}-exchange-{uuid4().hex}"
+            self._hear("here")
             segment = Segment(path, create=True)
-            segment.allocate(length)
+            segment.allocate(self._strip(self.size))
             self._store.set("path", str(path).encode())
         else:
-            path = Path(self._store.get("path").decode())
+            self._store.wait(["path"], timedelta(seconds=self.timeout_s))
             try:
-                segment = Segment(path)
+                segment = Segment(Path(self._store.get("path").decode()))
             except FileNotFoundError:
                 raise GpuyardError("all ranks of a process group must run on one machine to be emulated") from None
             segment.map()
         segment.hold(self.rank)
-        self._store.set(f"here/{self.rank}", b"1")
-        everybody = [f"here/{rank}" for rank in range(self.size)]
+        self._say("open")
         try:
-            self._store.wait(everybody, timedelta(seconds=self.timeout_s))
+            self._hear("open")
+        finally:
+            path.unlink(missing_ok=True)
+        return segment
+
+    def _say(self, what: str) -> None:
+        self._store.set(f"{what}/{self.rank}", b"1")
+
+    def _hear(self, what: str) -> None:
+        """Wait until all ranks have said something."""
+        try:
+            self._store.wait([f"{what}/{rank}" for rank in range(self.size)], timedelta(seconds=self.timeout_s))
         except RuntimeError:
-            missing = [str(rank) for rank in range(self.size) if not self._store.check([f"here/{rank}"])]
+            missing = [str(rank) for rank in range(self.size) if not self._store.check([f"{what}/{rank}"])]
             raise LostRankError(
                 f"rank {', '.join(missing)} has not joined the process group within {self.timeout_s:g} s"
             ) from None
-        finally:
-            if self.rank == 0:
-                path.unlink(missing_ok=True)
-        return segment
 
     def post(self, target: int, post: Post) -> int:
         """Tell one rank, or everybody if `target` is oneself; return the number of the message in its lane."""
@@ -145,7 +155,7 @@ class Exchange:
         kind, nbytes, gpu, place, length = self._words[slot + 2 : slot + 7].tolist()
         payload: bytes | None = None
         if place == _IN_STORE:
-            payload = self._store.get(_key(source, target, number))
+            payload = b"".join(map(self._store.get, _keys(source, target, number, length)))
         elif place >= _IN_STRIP:
             start = self._strip(source) + place - _IN_STRIP
             payload = self._bytes[start : start + length].tobytes()
@@ -187,22 +197,23 @@ class Exchange:
         if payload is None:
             return _NOTHING
         while self._unread and self._read_by_all(self._unread[0][0]) > self._unread[0][1]:
-            _, _, self._freed, key = self._unread.popleft()
-            if key:
+            _, _, self._freed, keys = self._unread.popleft()
+            for key in keys:
                 self._store.delete_key(key)
         start = self._written
         if start % STRIP + len(payload) > STRIP:
             start += STRIP - start % STRIP
         if len(payload) > STRIP or start + len(payload) - self._freed > STRIP:
-            key = _key(self.rank, target, number)
-            self._store.set(key, payload)
-            self._unread.append((target, number, self._written, key))
+            keys = _keys(self.rank, target, number, len(payload))
+            for index, key in enumerate(keys):
+                self._store.set(key, payload[index * PIECE : (index + 1) * PIECE])
+            self._unread.append((target, number, self._written, keys))
             return _IN_STORE
         offset = start % STRIP
         at = self._strip(self.rank) + offset
         self._bytes[at : at + len(payload)] = payload
         self._written = start + len(payload)
-        self._unread.append((target, number, self._written, ""))
+        self._unread.append((target, number, self._written, []))
         return _IN_STRIP + offset
 
     def _wait(self, arrived: Callable[[], bool], rank: int, awaited: str) -> None:
@@ -224,5 +235,6 @@ class Exchange:
             pause = min(1.5 * pause, _LONGEST_LOOK_S)
 
 
-def _key(source: int, target: int, number: int) -> str:
-    return f"values/{source}/{target}/{number}"
+def _keys(source: int, target: int, number: int, length: int) -> list[str]:
+    """Under which keys the pieces of a payload lie in the store."""
+    return [f"values/{source}/{target}/{number}/{start}" for start in range(0, length, PIECE)]
