@@ -8,6 +8,7 @@ import torch
 
 from gpuyard.emulation.torch import values
 from gpuyard.emulation.torch.tensor import EmulatedTensor, Layout, layout_of
+from gpuyard.emulation.torch.wording import mixed_types
 from gpuyard.emulation.torch.work import work_of
 from gpuyard.profiles.gpus import GpuKind
 from gpuyard.profiles.operations import Work, operation_costs
@@ -15,6 +16,12 @@ from gpuyard.profiles.operations import Work, operation_costs
 META = torch.device("meta")
 LARGEST_TRIAL = 1 << 28
 """Bytes up to which an operation without a shape-only form is tried on real zeros instead."""
+
+
+_SAME_TYPE = frozenset({
+    "aten::mm", "aten::bmm", "aten::addmm", "aten::baddbmm", "aten::convolution", "aten::convolution_overrideable",
+})  # fmt: skip
+"""Operations that refuse tensors of different types on a GPU, and accept them on the shape-only device."""
 
 
 class Fresh:
@@ -84,6 +91,9 @@ class Lesson:
 
 def learn(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: list[Any]) -> Lesson:
     """Run an operation on shapes alone and note what it does."""
+    types = [tensor.dtype for tensor in tensors]
+    if func._schema.name in _SAME_TYPE and len(set(types)) > 1:
+        raise RuntimeError(mixed_types(func._schema.name, types))
     mutates = _mutated(func, args, kwargs, tensors)
     shadows = [shapes_only(tensor) for tensor in tensors]
     forms = [layout_of(shadow) for shadow in shadows]
@@ -128,9 +138,12 @@ def _try(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], shadows: list
     try:
         return _run(func, args, kwargs, shadows, META)
     except NotImplementedError:
-        pass
-    if sum(shadow.nbytes for shadow in shadows) > LARGEST_TRIAL:
-        raise NotImplementedError(_unknown(func, "is too large to be tried on the host"))
+        if sum(shadow.nbytes for shadow in shadows) > LARGEST_TRIAL:
+            raise NotImplementedError(_unknown(func, "is too large to be tried on the host")) from None
+    except RuntimeError:
+        if sum(shadow.nbytes for shadow in shadows) > LARGEST_TRIAL:
+            raise
+        # The host refuses in the words that programs know from CUDA, and what it does not refuse is right.
     zeros = [torch.zeros_like(shadow, device="cpu") for shadow in shadows]
     try:
         outcome = _run(func, args, kwargs, zeros, torch.device("cpu"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from gpuyard.emulation.device import Gpu
 
 
@@ -23,6 +25,23 @@ def out_of_memory(gpu: Gpu, wanted: int) -> str:
         "allocated by PyTorch, and "
         f"{size(memory.reserved - memory.allocated)} is reserved by PyTorch but unallocated. (emulated {gpu.kind.name})"
     )
+
+
+_CPP_NAMES = {
+    torch.float32: "float",
+    torch.float64: "double",
+    torch.float16: "c10::Half",
+    torch.bfloat16: "c10::BFloat16",
+}
+
+
+def mixed_types(name: str, types: list[torch.dtype]) -> str:
+    """Word the error of a matrix product or a convolution of tensors of different types."""
+    if "convolution" in name:
+        input_type, weight_type = (f"CUDA{str(dtype).removeprefix('torch.')}" for dtype in types[:2])
+        return f"Input type ({input_type}) and weight type ({weight_type}) should be the same"
+    first, second = (_CPP_NAMES.get(dtype, str(dtype)) for dtype in types[-2:])
+    return f"expected m1 and m2 to have the same dtype, but got: {first} != {second}"
 
 
 def mixed_devices(first: str, second: str) -> str:
