@@ -1,5 +1,7 @@
 """What a program is told when ranks do not come together."""
 
+import pytest
+
 from .conftest import Results
 
 
@@ -33,7 +35,8 @@ def test_unused_parameters_are_a_mistake_unless_announced(computed: Results) -> 
     assert "find_unused_parameters=True" in computed[0]["not all used"][1]
 
 
-def test_fsdp_is_refused_in_one_sentence(computed: Results) -> None:
-    kind, message = computed[0]["fsdp"]
+@pytest.mark.parametrize("sharded", ["fsdp", "functional"])
+def test_sharded_models_are_refused_in_one_sentence(computed: Results, sharded: str) -> None:
+    kind, message = computed[0][sharded]
     assert kind == "NotImplementedError"
-    assert "DistributedDataParallel" in message
+    assert "use torch.nn.parallel.DistributedDataParallel" in message

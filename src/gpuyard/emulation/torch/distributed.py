@@ -9,7 +9,7 @@ import torch
 import torch.distributed
 from torch.distributed import Backend, ProcessGroup, ProcessGroupGloo
 
-from gpuyard.emulation.torch import ddp, fsdp, sync_batch_norm
+from gpuyard.emulation.torch import ddp, sync_batch_norm, unsupported
 from gpuyard.emulation.torch.process_group import EmulatedGroup
 
 c10d: Any = torch.distributed.distributed_c10d
@@ -60,4 +60,4 @@ def install() -> None:
     torch.cuda.nccl.is_available = lambda tensors: True
     ddp.install()
     sync_batch_norm.register()
-    fsdp.watch_import()
+    unsupported.install()

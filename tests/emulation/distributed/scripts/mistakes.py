@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from tests.emulation.distributed.scripts.rank import found, write
 from torch import nn
+from torch.distributed._functional_collectives import all_reduce
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -37,6 +38,7 @@ def half_used(rank: int) -> None:
 def main(rank: int) -> None:
     mistake("mismatch", lambda: dist.all_reduce(torch.ones(1 + rank, device="cuda")))
     mistake("fsdp", shard)
+    mistake("functional", lambda: all_reduce(torch.ones(1, device="cuda"), "sum", [0, 1]))
     apart = dist.new_group()
     mistake("shapes", lambda: DistributedDataParallel(nn.Linear(2, 2 + rank).cuda(), [rank], process_group=apart))
     mistake("same gpu", lambda: dist.all_reduce(torch.ones(1, device="cuda:0"), group=dist.new_group()))

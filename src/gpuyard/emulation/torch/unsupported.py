@@ -1,4 +1,4 @@
-"""Refuses FSDP in one sentence, instead of failing somewhere inside it: it moves memory that is not there."""
+"""Refuses in one sentence, instead of failing somewhere inside, what is not emulated: sharded models."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, NoReturn
 
-PACKAGE = "torch.distributed.fsdp"
+import torch
+
+from gpuyard.emulation.torch.dispatch import SPECIAL
+
+FSDP = "torch.distributed.fsdp"
 REFUSAL = (
-    "gpuyard does not emulate fully sharded data parallelism (FSDP): "
+    "gpuyard does not emulate models whose parameters are sharded (FSDP, DTensor, functional collectives): "
     "use torch.nn.parallel.DistributedDataParallel, which exchanges gradients over emulated GPUs"
 )
 
@@ -27,7 +31,7 @@ class Finder:
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return where the package is, with a loader that puts the refusal in."""
-        if name != PACKAGE:
+        if name != FSDP:
             return None
         sys.meta_path.remove(self)
         spec = PathFinder.find_spec(name, path, target)
@@ -43,7 +47,12 @@ class Finder:
         return spec
 
 
-def watch_import() -> None:
-    """Be ready for a program that imports FSDP."""
-    if PACKAGE not in sys.modules:
+def install() -> None:
+    """Be ready for a program that shards its model."""
+    if FSDP not in sys.modules:
         sys.meta_path.insert(0, Finder())
+    for schema in torch._C._jit_get_all_schemas():
+        namespace, _, name = schema.name.partition("::")
+        if namespace == "_c10d_functional":
+            operation = getattr(getattr(torch.ops, namespace), name)
+            SPECIAL[getattr(operation, schema.overload_name or "default")] = refuse
