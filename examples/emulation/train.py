@@ -1,3 +1,5 @@
+"""Trains ResNet-50: an ordinary PyTorch program for a GPU."""
+
 import torch
 import torchvision
 

@@ -97,7 +97,9 @@ Try next:
 
 def _emulate(quiet: bool, format: Format) -> None:
     from gpuyard.emulation.demo.findings import findings
+    from gpuyard.emulation.demo.running import check_packages
 
+    check_packages()
     rows: list[dict[str, Any]] = []
     for what, study in findings():
         if not quiet:
