@@ -29,7 +29,7 @@ COMMANDS = {
     "gpus": "List the GPU kinds that can be emulated.",
     "profile": "Measure a program, and write a profile.",
     "profiles": "List, show, import and fit performance profiles.",
-    "demo": "See what tune buys over proportional, within a minute.",
+    "demo": "See what tune buys over proportional, or what an emulated GPU shows.",
 }
 
 INTERRUPTED = 130
