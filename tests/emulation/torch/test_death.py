@@ -1,0 +1,78 @@
+"""A program that is killed in the middle gives back its memory and its share of the GPU within a second."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.emulation.torch.conftest import emulated
+
+pytest.importorskip("torch", reason="torch is not installed")
+
+HOLDS = """
+import torch
+held = torch.empty(int(torch.cuda.mem_get_info()[1] * 0.8), dtype=torch.uint8, device="cuda")
+torch.cuda._sleep(10**12)
+print("holds", flush=True)
+torch.cuda.synchronize()
+"""
+
+WANTS = """
+import sys, time, torch
+torch.cuda.synchronize()
+size = int(torch.cuda.mem_get_info()[1] * 0.7)
+try:
+    torch.empty(size, dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as error:
+    print("full", flush=True)
+sys.stdin.readline()
+began = time.monotonic()
+while True:
+    try:
+        torch.empty(size, dtype=torch.uint8, device="cuda")
+        break
+    except torch.OutOfMemoryError:
+        time.sleep(0.01)
+print(time.monotonic() - began, flush=True)
+
+def seconds_of_half_a_second():
+    began = time.monotonic()
+    torch.cuda._sleep(int(0.5 * 1380e6))
+    torch.cuda.synchronize()
+    return time.monotonic() - began
+
+print(min(seconds_of_half_a_second() for _ in range(2)), flush=True)
+"""
+
+
+@contextmanager
+def program(text: str, environment: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", text], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def test_what_a_killed_program_held_is_free_within_a_second() -> None:
+    environment = emulated()
+    with program(HOLDS, environment) as holder, program(WANTS, environment) as other:
+        assert line(holder) == "holds"
+        assert line(other) == "full"
+        holder.kill()
+        killed = time.monotonic()
+        assert other.stdin is not None
+        other.stdin.write("\n")
+        other.stdin.flush()
+        assert float(line(other)) < 1.0
+        assert time.monotonic() - killed < 5.0
+        assert float(line(other)) < 0.75, "the GPU is all its own again: half would take a second"
