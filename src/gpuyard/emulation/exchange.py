@@ -62,6 +62,9 @@ class Store(Protocol):
     def delete_key(self, key: str) -> object:
         """Forget a value."""
 
+    def add(self, key: str, amount: int) -> int:
+        """Add to a number, which begins at zero, and return it."""
+
 
 class Post(NamedTuple):
     """What a rank says about one operation."""
@@ -85,6 +88,8 @@ class Exchange:
         """Meet the other ranks; returns when all are here."""
         self.rank, self.size, self.timeout_s = rank, size, timeout_s
         self._store = store
+        self._session = store.add(f"joined/{rank}", 1)
+        """A program may end a group and make it again, with the same store."""
         self._unread: deque[tuple[int, int, int, list[str]]] = deque()
         """Payloads that somebody may still need: target lane, number, end in the strip, keys in the store."""
         self._written = self._freed = 0
@@ -100,11 +105,11 @@ class Exchange:
             self._hear("here")
             segment = Segment(path, create=True)
             segment.allocate(self._strip(self.size))
-            self._store.set("path", str(path).encode())
+            self._store.set(self._key("path"), str(path).encode())
         else:
-            self._store.wait(["path"], timedelta(seconds=self.timeout_s))
+            self._store.wait([self._key("path")], timedelta(seconds=self.timeout_s))
             try:
-                segment = Segment(Path(self._store.get("path").decode()))
+                segment = Segment(Path(self._store.get(self._key("path")).decode()))
             except FileNotFoundError:
                 raise GpuyardError("all ranks of a process group must run on one machine to be emulated") from None
             segment.map()
@@ -117,14 +122,15 @@ class Exchange:
         return segment
 
     def _say(self, what: str) -> None:
-        self._store.set(f"{what}/{self.rank}", b"1")
+        self._store.set(self._key(what, self.rank), b"1")
 
     def _hear(self, what: str) -> None:
         """Wait until all ranks have said something."""
+        keys = [self._key(what, rank) for rank in range(self.size)]
         try:
-            self._store.wait([f"{what}/{rank}" for rank in range(self.size)], timedelta(seconds=self.timeout_s))
+            self._store.wait(keys, timedelta(seconds=self.timeout_s))
         except RuntimeError:
-            missing = [str(rank) for rank in range(self.size) if not self._store.check([f"{what}/{rank}"])]
+            missing = [str(rank) for rank, key in enumerate(keys) if not self._store.check([key])]
             raise LostRankError(
                 f"rank {', '.join(missing)} has not joined the process group within {self.timeout_s:g} s"
             ) from None
@@ -155,7 +161,7 @@ class Exchange:
         kind, nbytes, gpu, place, length = self._words[slot + 2 : slot + 7].tolist()
         payload: bytes | None = None
         if place == _IN_STORE:
-            payload = b"".join(map(self._store.get, _keys(source, target, number, length)))
+            payload = b"".join(map(self._store.get, self._pieces(source, target, number, length)))
         elif place >= _IN_STRIP:
             start = self._strip(source) + place - _IN_STRIP
             payload = self._bytes[start : start + length].tobytes()
@@ -204,7 +210,7 @@ class Exchange:
         if start % STRIP + len(payload) > STRIP:
             start += STRIP - start % STRIP
         if len(payload) > STRIP or start + len(payload) - self._freed > STRIP:
-            keys = _keys(self.rank, target, number, len(payload))
+            keys = self._pieces(self.rank, target, number, len(payload))
             for index, key in enumerate(keys):
                 self._store.set(key, payload[index * PIECE : (index + 1) * PIECE])
             self._unread.append((target, number, self._written, keys))
@@ -215,6 +221,13 @@ class Exchange:
         self._written = start + len(payload)
         self._unread.append((target, number, self._written, []))
         return _IN_STRIP + offset
+
+    def _key(self, *parts: object) -> str:
+        return "/".join(map(str, (self._session, *parts)))
+
+    def _pieces(self, source: int, target: int, number: int, length: int) -> list[str]:
+        """Under which keys the pieces of a payload lie in the store."""
+        return [self._key("values", source, target, number, start) for start in range(0, length, PIECE)]
 
     def _wait(self, arrived: Callable[[], bool], rank: int, awaited: str) -> None:
         """Look again and again, ever less often, until something is there, or its rank is gone, or too late."""
@@ -233,8 +246,3 @@ class Exchange:
             sleep(pause)
             waited += pause
             pause = min(1.5 * pause, _LONGEST_LOOK_S)
-
-
-def _keys(source: int, target: int, number: int, length: int) -> list[str]:
-    """Under which keys the pieces of a payload lie in the store."""
-    return [f"values/{source}/{target}/{number}/{start}" for start in range(0, length, PIECE)]

@@ -42,6 +42,7 @@ def test_nccl_is_there(timed: Results) -> None:
         ("told", [[{"from": 0}]] * 2),
         ("handed", [["a"], ["b"]]),
         ("on host", [[2]] * 2),
+        ("again", [[1]] * 2),
     ],
 )
 def test_known_values_are_exchanged_for_real(timed: Results, name: str, expected: list[Any]) -> None:

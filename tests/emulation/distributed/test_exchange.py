@@ -40,6 +40,10 @@ class Memory:
     def check(self, keys: list[str]) -> bool:
         return all(key in self.values for key in keys)
 
+    def add(self, key: str, amount: int) -> int:
+        self.values[key] = str(int(self.values.get(key, b"0")) + amount).encode()
+        return int(self.values[key])
+
     def delete_key(self, key: str) -> None:
         del self.values[key]
 
@@ -145,6 +149,16 @@ def test_a_rank_that_never_came_is_named() -> None:
     store = Memory()
     with pytest.raises(LostRankError, match=r"rank 1, 2 has not joined the process group within 0\.1 s"):
         Exchange(store, 0, 3, 0.1)
+
+
+def test_ranks_can_meet_again_over_the_same_store() -> None:
+    store = Memory()
+    with ranks(store=store) as (first, _):
+        first.post(0, post(1.0, bytes(STRIP + 1)))
+    with ranks(store=store) as (first, second):
+        assert not second.has(0, 0, 0)
+        first.post(0, post(2.0, b"new"))
+        assert second.read(0, 0, 0, "come").payload == b"new"
 
 
 def test_no_file_remains(folder: Path) -> None:

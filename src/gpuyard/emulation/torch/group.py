@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch.distributed import ProcessGroup
+from torch.distributed import DistBackendError, ProcessGroup
 from torch.distributed.distributed_c10d import GroupName
 
 from gpuyard.emulation.collectives import HOST_LINK, gpu_link, seconds
 from gpuyard.emulation.device import Gpu
-from gpuyard.emulation.exchange import Exchange
+from gpuyard.emulation.exchange import Exchange, LostRankError
 from gpuyard.emulation.torch.collectives import Meeting, Plan, Queue, Rows
 from gpuyard.emulation.torch.payload import Blob
 from gpuyard.emulation.torch.state import state
@@ -45,7 +45,10 @@ class RankOfGroup(ProcessGroup):
         self._ranks = range(size)
         self._others = [other for other in self._ranks if other != rank]
         self._rank = rank
-        self._exchange = Exchange(store, rank, size, self.options._timeout.total_seconds())
+        try:
+            self._exchange = Exchange(store, rank, size, self.options._timeout.total_seconds())
+        except LostRankError as error:
+            raise DistBackendError(str(error)) from None
         self._queues = {"": Queue(self._exchange)}
         self._last_gpu: Gpu | None = None
         self._name, self._desc = GroupName(""), ""
