@@ -50,6 +50,7 @@ class Reducer:
         self._hook: tuple[Any, Any] | None = None
         self._divisor: int | None = None
         self._joining: Any = None
+        self._handles: list[Any] = []
         self._build(bucket_indices)
         me = weakref.ref(self)  # parameters outlive what they are wrapped in, and shall not keep its buckets
         self._handles = [
