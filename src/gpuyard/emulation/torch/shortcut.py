@@ -1,7 +1,8 @@
 """One wait per pass, for models whose steps are shorter than the host needs to emulate their operations one by one.
 
 A model's first passes run operation by operation and are measured. If the host was slower than the GPU would be, later
-passes on inputs of the same shapes are one operation with the same results, duration and memory.
+passes on inputs of the same shapes are one operation with the same results, duration and memory. A model whose passes
+do more than that, or that passes several times in one training step, is never cut short.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.modules import module as nn_module
 from torch.utils import _pytree as pytree
 
 from gpuyard.emulation.device import Gpu
@@ -20,6 +22,9 @@ from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, Layout, layout
 TRIALS = 3
 """Passes that are measured before it is decided; the first of them learns the shapes and is slow."""
 
+_VALUES = (torch.Tensor, int, float, str, type(None), torch.dtype, torch.device)
+"""Types of arguments that a pass cannot change behind one's back."""
+
 
 class Lesson:
     """What a model does with inputs of given shapes."""
@@ -27,6 +32,7 @@ class Lesson:
     def __init__(self) -> None:
         self.trials = 0
         self.possible = True
+        self.trains = torch.is_grad_enabled()
         self.host_s = float("inf")
         self.forward_s = self.backward_s = self.after_forward_s = 0.0
         """Device seconds, unscaled: of the forward pass, of the backward pass, and of all until the step's end."""
@@ -58,7 +64,9 @@ class Shortcut:
         granularity = state.session.settings.granularity if state.session else "op"
         leaves = pytree.tree_leaves((args, kwargs))
         inputs = [leaf for leaf in leaves if type(leaf) is EmulatedTensor]
-        if granularity == "op" or not inputs:
+        if self._running is not None:
+            self._called_again(self._running[0])
+        if granularity == "op" or not inputs or _is_watched(module):
             return original(module, *args, **kwargs)
         key = (
             tuple(leaf.form if type(leaf) is EmulatedTensor else str(leaf) for leaf in leaves),
@@ -71,11 +79,21 @@ class Shortcut:
         if short:
             output = _replay(lesson, module, gpu, inputs)
         else:
+            attributes = _attributes(module) if lesson.trials < TRIALS else None
             output = original(module, *args, **kwargs)
             lesson.forward_s = (gpu.timeline.busy - before) / state.seconds_scale
             _describe(lesson, output, gpu.memory.allocated - memory)
+            if attributes and (
+                attributes != _attributes(module) or not all(isinstance(leaf, _VALUES) for leaf in leaves)
+            ):
+                lesson.possible = False
         self._busy, self._running = gpu.timeline.busy, (lesson, weakref.ref(module), gpu, short)
         return output
+
+    def _called_again(self, lesson: Lesson) -> None:
+        """Give up on a model that is called again before the optimizer's step: which backward pass is whose is open."""
+        lesson.possible = lesson.possible and not lesson.trains
+        self.finish_step()
 
     def before_step(self) -> None:
         """Note how long the backward pass took, when the optimizer begins."""
@@ -102,6 +120,25 @@ class Shortcut:
         lesson.host_s = min(lesson.host_s, _host_time(gpu) - self._began)
         if lesson.trials == TRIALS and lesson.is_short and state.session is not None:
             state.session.report.one_wait_per_pass = type(model()).__name__
+
+
+def _is_watched(module: torch.nn.Module) -> bool:
+    """Say whether somebody wants to know when the parts of a model run."""
+    if nn_module._global_forward_hooks or nn_module._global_forward_pre_hooks:
+        return True
+    return any(
+        each._forward_hooks or each._forward_pre_hooks or each._backward_hooks or each._backward_pre_hooks
+        for each in module.modules()
+    )
+
+
+def _attributes(module: torch.nn.Module) -> list[tuple[str, int, int]]:
+    """Return what tells whether a pass changed an attribute of the model, such as a counter or a cache."""
+    return [
+        (name, id(value), len(value) if isinstance(value, (list, dict, set)) else 0)
+        for each in module.modules()
+        for name, value in vars(each).items()
+    ]
 
 
 def _host_time(gpu: Gpu) -> float:

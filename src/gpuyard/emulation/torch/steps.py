@@ -37,8 +37,8 @@ class Follower:
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
     ) -> Any:
         """Carry out a forward pass."""
-        self.finish_step()
         if self.anchor is not None:
+            self.anchor.finish_step()
             self.anchor.before_forward(args, kwargs)
         output = self.shortcut.run(module, args, kwargs, run)
         if self.anchor is not None:
