@@ -24,6 +24,7 @@ from gpuyard.emulation.torch import (
     distributed,
     graphs,
     grouping,
+    lazy,
     legacy,
     moves,
     profiler,
@@ -68,6 +69,7 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
     torch_optimizer._foreach_supported_types.append(EmulatedTensor)
     moves.install()
     grouping.install()
+    lazy.install()
     saving.install()
     steps.install()
     if as_cuda:

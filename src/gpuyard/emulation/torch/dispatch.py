@@ -97,6 +97,11 @@ def _decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return func.decompose(*args, **kwargs)
 
 
+def forget() -> None:
+    """Learn everything anew, because torch makes other things of the same arguments."""
+    _lessons.clear()
+
+
 def give(lesson: Lesson, tensors: list[Any], gpu: Gpu) -> Any:
     """Make the results of an operation, without values."""
     shape = lesson.container

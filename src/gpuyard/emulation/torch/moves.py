@@ -12,9 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils._device import DeviceContext, _device_constructors
 
 from gpuyard.emulation.torch import pinned
+from gpuyard.emulation.torch.dispatch import forget
 from gpuyard.emulation.torch.learn import shapes_only
 from gpuyard.emulation.torch.specials import between
 from gpuyard.emulation.torch.state import state
@@ -108,6 +110,9 @@ def to(self: Any, *args: Any, **kwargs: Any) -> Any:
         if type(self) is EmulatedTensor and self.requires_grad and torch.is_grad_enabled():
             return _ToHost.apply(self, args, kwargs)
         return _to(self, *args, **kwargs)
+    if isinstance(self, UninitializedTensorMixin):
+        self.destination = index  # there is nothing to move yet
+        return self
     inside = inside_device()
     if by_position:
         args = (inside, *args[1:])
@@ -229,10 +234,10 @@ def set_data(self: Any, value: Any) -> None:
         if self.grad is not None:
             moved.grad = self.grad.detach().to(value.device, value.dtype)
         vars(moved).update({name: held for name, held in vars(self).items() if name not in ("block", "form")})
-        _swap(self, moved)
+        swap(self, moved)
 
 
-def _swap(one: torch.Tensor, other: torch.Tensor) -> None:
+def swap(one: torch.Tensor, other: torch.Tensor) -> None:
     """Exchange what two objects are; unlike torch's own swap also where a graph still holds the tensor."""
     one.__class__, other.__class__ = other.__class__, one.__class__
     one.__dict__, other.__dict__ = other.__dict__, one.__dict__
@@ -246,6 +251,15 @@ def _has_compatible_type(input, from_):  # type: ignore[no-untyped-def]
 
 _has_compatible_type.__annotations__ = {"input": torch.Tensor, "from_": torch.Tensor, "return": bool}
 """torch's compiler compares signatures, which therefore must be types and not their names."""
+
+
+_default_dtype = torch.set_default_dtype
+
+
+def _set_default_dtype(d: torch.dtype, /) -> None:
+    """Let factories make another type from now on: what was learned of them holds no longer."""
+    _default_dtype(d)
+    forget()
 
 
 def _pin_memory(self: Any, device: Any = None) -> torch.Tensor:
@@ -271,6 +285,7 @@ def install() -> None:
                 wrapped[function] = on_device(function)
                 setattr(module, name, wrapped[function])
     constructors.update(wrapped.values())
+    torch.set_default_dtype = _set_default_dtype
     for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "new_empty_strided"):
         setattr(torch.Tensor, name, new_on_device(getattr(torch.Tensor, name)))
     torch.Tensor.to = to

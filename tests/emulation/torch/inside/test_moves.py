@@ -208,6 +208,27 @@ def test_a_module_is_moved_with_the_same_parameters() -> None:
     assert {place(p) for p in model.parameters()} == {"cpu"}
 
 
+def test_lazy_modules_are_made_where_they_were_moved_to() -> None:
+    model = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(3))
+    model.cuda(1)
+    assert model(torch.zeros(2, 3, 8, 8, device="cuda:1")).shape == (2, 3)
+    assert {place(tensor) for tensor in model.state_dict().values()} == {"cuda:1"}
+    assert all(type(parameter) is type(nn.Linear(1, 1).cuda().weight) for parameter in model.parameters())
+    model(torch.zeros(2, 3, 8, 8, device="cuda:1")).sum().backward()
+    torch.optim.Adam(model.parameters()).step()
+
+
+def test_the_default_type_holds_for_new_tensors() -> None:
+    assert torch.zeros(2, device="cuda").dtype is torch.float32
+    torch.set_default_dtype(torch.float16)
+    try:
+        assert torch.zeros(2, device="cuda").dtype is torch.float16
+        assert (torch.arange(3, device="cuda") / 2).dtype is torch.float16
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.zeros(2, device="cuda").dtype is torch.float32
+
+
 def test_generators_live_on_gpus_and_repeat_themselves() -> None:
     generator = torch.Generator(device="cuda").manual_seed(5)
     assert generator.device == torch.device("cuda", 0)
