@@ -22,6 +22,7 @@ from gpuyard.emulation.torch import (
     cuda_random,
     data_parallel,
     distributed,
+    factories,
     graphs,
     grouping,
     lazy,
@@ -68,6 +69,7 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
     torch.autograd.set_multithreading_enabled(False)  # a second thread would only add waiting for the interpreter lock
     torch_optimizer._foreach_supported_types.append(EmulatedTensor)
     moves.install()
+    factories.install()
     grouping.install()
     lazy.install()
     saving.install()
@@ -195,6 +197,8 @@ def _stand_in_for_autocast() -> None:
 def _translated(function: Any) -> Any:
     def translated(*args: Any, **kwargs: Any) -> Any:
         changed = [BACKEND if isinstance(arg, str) and arg == "cuda" else arg for arg in args]
+        if not kwargs and not any(isinstance(arg, str) for arg in args):
+            changed.insert(0, BACKEND)  # without a device type these functions mean CUDA
         if kwargs.get("device_type") == "cuda":
             kwargs["device_type"] = BACKEND
         return function(*changed, **kwargs)
