@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+import torch.cuda.comm
 from torch.nn.parallel import comm, data_parallel
 
 from gpuyard.emulation.torch import moves
@@ -28,6 +29,16 @@ def gather(tensors: Sequence[Any], dim: int = 0, destination: Any = None, *, out
     return torch.cat([tensor.to(place) for tensor in tensors], dim)
 
 
+def broadcast(tensor: Any, devices: Sequence[Any] | None = None, *, out: Any = None) -> tuple[Any, ...]:
+    """Copy a tensor to every GPU but the one that has it."""
+    return tuple(moves.cuda(tensor, device) for device in devices or ())
+
+
+def reduce_add(inputs: Sequence[Any], destination: Any = None) -> Any:
+    """Add up tensors on one GPU."""
+    return _sum([moves.cuda(tensor, destination) for tensor in inputs])
+
+
 def broadcast_coalesced(tensors: Sequence[Any], devices: Sequence[Any], buffer_size: int = 0) -> list[Any]:
     """Copy tensors to every GPU but the one that has them."""
     return [[moves.cuda(tensor, device) for tensor in tensors] for device in devices]
@@ -35,7 +46,7 @@ def broadcast_coalesced(tensors: Sequence[Any], devices: Sequence[Any], buffer_s
 
 def reduce_add_coalesced(inputs: Sequence[Any], destination: Any = None, buffer_size: int = 0) -> tuple[Any, ...]:
     """Add up the tensors of all GPUs on one of them."""
-    return tuple(_sum([moves.cuda(tensor, destination) for tensor in tensors]) for tensors in zip(*inputs, strict=True))
+    return tuple(reduce_add(tensors, destination) for tensors in zip(*inputs, strict=True))
 
 
 def _sum(tensors: Sequence[Any]) -> Any:
@@ -58,6 +69,7 @@ def parallel_apply(modules: Any, inputs: Any, kwargs_tup: Any = None, devices: A
 
 def install() -> None:
     """Replace the parts of torch that need a CUDA driver."""
-    comm.scatter, comm.gather = scatter, gather
-    comm.broadcast_coalesced, comm.reduce_add_coalesced = broadcast_coalesced, reduce_add_coalesced
+    for function in (scatter, gather, broadcast, broadcast_coalesced, reduce_add, reduce_add_coalesced):
+        for module in (comm, torch.cuda.comm):
+            setattr(module, function.__name__, function)
     data_parallel.parallel_apply = torch.nn.parallel.parallel_apply = parallel_apply

@@ -163,6 +163,11 @@ class EmulatedTensor(torch.Tensor):
         """Return True, as for every CUDA tensor."""
         return True
 
+    def __copy__(self) -> Any:
+        copy = self.detach()
+        is_parameter = isinstance(self, torch.nn.Parameter)
+        return torch.nn.Parameter(copy, self.requires_grad) if is_parameter else copy.requires_grad_(self.requires_grad)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
