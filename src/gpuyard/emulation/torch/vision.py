@@ -16,6 +16,9 @@ from typing import Any
 
 import torch
 
+from gpuyard.emulation.torch.specials import special
+from gpuyard.emulation.torch.tensor import layout_of, new
+
 _OPERATORS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
@@ -56,19 +59,21 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Declare the operators just before torchvision is imported."""
+        """Declare the operators just before torchvision is imported, and say that they exist before it asks."""
         if name == "torchvision":
-            sys.meta_path.remove(self)
             declare_operators(PathFinder.find_spec(name, path, target))
+        elif name in ("torchvision._autograd_registrations", "torchvision._meta_registrations"):
+            admit_operators()
+        elif name == "torchvision.ops":
+            sys.meta_path.remove(self)
         return None
 
 
 def watch_import() -> None:
     """Be ready for a program that imports torchvision, or is importing it: it imports torch before its operators."""
+    sys.meta_path.insert(0, Finder())
     begun = sys.modules.get("torchvision")
-    if begun is None:
-        sys.meta_path.insert(0, Finder())
-    else:
+    if begun is not None:
         declare_operators(begun.__spec__)
 
 
@@ -79,7 +84,25 @@ def declare_operators(spec: ModuleSpec | None) -> None:
     library = torch.library.Library("torchvision", "DEF")
     for operator in _OPERATORS:
         library.define(operator)
+    library.define("_cuda_version() -> int")
+    library.impl("_cuda_version", lambda: -1, "CompositeImplicitAutograd")  # none that must fit torch's
     _declared.append(library)
+
+
+def admit_operators() -> None:
+    """Let torchvision register shapes and gradients of its operators, whose kernels are ours."""
+    if _declared:
+        sys.modules["torchvision.extension"]._has_ops = lambda: True
+    special(torch.ops.torchvision.nms.default)(_nms)
+
+
+def _nms(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Keep every box: which ones overlap is not known, and this is what takes the most memory afterwards."""
+    boxes = args[0]
+    gpu, count = boxes.block.gpu, boxes.shape[0]
+    gpu.launch(count * count / 8 / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)  # a bit for each pair
+    gpu.synchronize()
+    return new(layout_of(torch.empty(count, dtype=torch.int64, device="meta")), gpu)
 
 
 def _needs_cuda(package: Path) -> bool:
