@@ -113,6 +113,7 @@ def install() -> None:
                 wrapped[function] = on_device(function)
                 setattr(module, name, wrapped[function])
     constructors.update(wrapped.values())
+    torch.normal = on_device(torch.normal)  # a factory only where it is given a size, so torch does not list it
     for name in ("new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "new_empty_strided"):
         setattr(torch.Tensor, name, new_on_device(getattr(torch.Tensor, name)))
     torch.set_default_dtype = _set_default_dtype

@@ -6,7 +6,7 @@ a GPU passes its index on the side (`state.target`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -167,6 +167,19 @@ def swap(one: torch.Tensor, other: torch.Tensor) -> None:
     torch._C._swap_tensor_impl(one, other)
 
 
+def _parsing(parse: Callable[..., Any]) -> Callable[..., Any]:
+    """Let `Module.to(tensor)` find the GPU of the tensor."""
+
+    def parse_to(*args: Any, **kwargs: Any) -> Any:
+        like = args[0] if args else kwargs.get("tensor")
+        if type(like) is EmulatedTensor:
+            kwargs.pop("tensor", None)
+            args = (like.device, like.dtype, *args[1:])
+        return parse(*args, **kwargs)
+
+    return parse_to
+
+
 def _has_compatible_type(input, from_):  # type: ignore[no-untyped-def]
     """Say yes, so that modules move by assigning to `data` and their parameters stay the same objects, as with CUDA."""
     return True
@@ -189,5 +202,6 @@ def install() -> None:
     torch.Tensor.to = to
     torch.Tensor.data = property(_data.__get__, set_data)
     torch._has_compatible_shallow_copy_type = _has_compatible_type
+    torch._C._nn._parse_to = _parsing(torch._C._nn._parse_to)
     torch.Tensor.cuda, torch.Tensor.cpu = cuda, cpu
     torch.Tensor.pin_memory, torch.Tensor.is_pinned = _pin_memory, _is_pinned
