@@ -169,7 +169,7 @@ def test_custom_functions_are_told() -> None:
 
 @pytest.mark.parametrize("scaler_class", [torch.amp.GradScaler, torch.cuda.amp.GradScaler])
 def test_a_scaled_step_is_taken(scaler_class: Any) -> None:
-    model = nn.Linear(4, 4).cuda()
+    model = nn.Linear(128, 128).cuda()  # without numbers: those of small models are real, and may overflow
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     steps = []
     optimizer.register_step_post_hook(lambda *_: steps.append(1))
@@ -178,7 +178,7 @@ def test_a_scaled_step_is_taken(scaler_class: Any) -> None:
     for _ in range(3):
         optimizer.zero_grad()
         with torch.autocast("cuda"):
-            loss = model(full(2, 4)).square().mean()
+            loss = model(full(2, 128)).square().mean()
         scaler.scale(loss).backward()
         scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
