@@ -13,6 +13,7 @@ SCRIPTS = Path(__file__).parent / "scripts"
 NEEDS = {
     "accelerated": ("accelerate",),
     "classify_images": ("torchvision",),
+    "detection": ("torchvision",),
     "hugging_face": ("transformers", "accelerate"),
     "lightning_loop": ("lightning", "torchmetrics"),
     "model_zoo": ("torchvision",),

@@ -7,8 +7,9 @@ from tests.emulation.programs.running import run
 @pytest.mark.parametrize(
     "name",
     [
-        "accelerated", "classify_images", "digits", "generative", "language_model", "lightning_loop", "mistakes",
-        "operations", "policy_gradient", "segmentation", "techniques", "translate", "two_gpus",
+        "accelerated", "classify_images", "detection", "digits", "generative", "habits", "language_model",
+        "lightning_loop", "mistakes", "operations", "policy_gradient", "segmentation", "techniques", "translate",
+        "two_gpus",
     ],
 )  # fmt: skip
 def test_program_runs(name: str) -> None:

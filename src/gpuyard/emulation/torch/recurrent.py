@@ -73,11 +73,11 @@ def _forward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     steps, rows = _steps_and_rows(data, batch_first, sizes)
     directions = 2 if bidirectional else 1
     shape = (*data.shape[:-1], directions * (projected or width))
-    output = _sized(data, *shape)
+    output = sized(data, *shape)
     kept = rows * width * (_GATES[mode] + 1) * hidden.shape[0] if train else 0
-    reserve = _sized(data, kept)
+    reserve = sized(data, kept)
     _launch(data, weights, steps, rows, hidden.shape[0], "forward")
-    return output, _like(hidden), _like(cell, hidden), reserve, _like(None, hidden)
+    return output, like(hidden), like(cell, hidden), reserve, like(None, hidden)
 
 
 @special(aten._cudnn_rnn_backward.default)
@@ -85,7 +85,7 @@ def _backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     data, weights, hidden, cell, batch_first, sizes = args[0], args[1], args[4], args[5], args[14], args[18]
     steps, rows = _steps_and_rows(data, batch_first, sizes)
     _launch(data, weights, steps, rows, hidden.shape[0], "backward")
-    return _like(data), _like(hidden), _like(cell, hidden), [_like(weight) for weight in weights]
+    return like(data), like(hidden), like(cell, hidden), [like(weight) for weight in weights]
 
 
 @special(aten._pack_padded_sequence.default)
@@ -96,7 +96,7 @@ def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     packed, sizes = func(torch.zeros(data.shape[:2]) if contents is None else contents, lengths, batch_first)
     form = layout_of(torch.empty((packed.shape[0], *data.shape[2:]), dtype=data.dtype, device="meta"))
     result = new(form, data.block.gpu) if contents is None else values.with_values(form, data.block.gpu, packed)
-    _move_bytes(result)
+    move_bytes(result)
     return result, sizes
 
 
@@ -105,34 +105,19 @@ def _unpack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     gradient, size, sizes, batch_first = args
     contents = values.known(gradient)
     form = layout_of(torch.empty(size, dtype=gradient.dtype, device="meta"))
-    _move_bytes(gradient)
+    move_bytes(gradient)
     if contents is None:
         return new(form, gradient.block.gpu)
     return values.with_values(form, gradient.block.gpu, func(contents, size, sizes, batch_first))
 
 
-@special(aten._thnn_fused_gru_cell.default)
-def _gru_cell(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    gates, hidden = args[0], args[2]
-    workspace = _sized(gates, hidden.shape[0], 5 * hidden.shape[1])
-    _move_bytes(workspace)
-    return _like(hidden), workspace
-
-
-@special(aten._thnn_fused_gru_cell_backward.default)
-def _gru_cell_backward(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    hidden, workspace, has_bias = args
-    _move_bytes(workspace)
-    gates = _sized(hidden, hidden.shape[0], 3 * hidden.shape[1])
-    bias = (_sized(hidden, 3 * hidden.shape[1]), _sized(hidden, 3 * hidden.shape[1])) if has_bias else (None, None)
-    return gates, _like(gates), _like(hidden), *bias
-
-
-def _sized(tensor: EmulatedTensor, *size: int) -> EmulatedTensor:
+def sized(tensor: EmulatedTensor, *size: int) -> EmulatedTensor:
+    """Make a tensor of another size beside one."""
     return new(layout_of(torch.empty(size, dtype=tensor.dtype, device="meta")), tensor.block.gpu)
 
 
-def _move_bytes(tensor: EmulatedTensor) -> None:
+def move_bytes(tensor: EmulatedTensor) -> None:
+    """Queue a kernel that reads and writes so much."""
     gpu = tensor.block.gpu
     gpu.launch(2 * tensor.form.nbytes / gpu.kind.bandwidth + gpu.kind.kernel_floor_s)
 
@@ -144,7 +129,8 @@ def _steps_and_rows(data: Any, batch_first: bool, sizes: list[int]) -> tuple[int
     return data.shape[1 if batch_first else 0], data.shape[0] * data.shape[1]
 
 
-def _like(tensor: Any, else_empty_like: Any = None) -> EmulatedTensor:
+def like(tensor: Any, else_empty_like: Any = None) -> EmulatedTensor:
+    """Make a tensor of the same layout, or an empty one where there is none."""
     if tensor is None:
         return new(layout_of(shapes_only(else_empty_like).new_empty(0)), else_empty_like.block.gpu)
     return new(layout_of(torch.empty_like(shapes_only(tensor))), tensor.block.gpu)

@@ -80,7 +80,11 @@ def gpt2(folder: str) -> None:
     assert again.train(resume_from_checkpoint=str(checkpoint)).global_step == 6
     loaded = AutoModelForCausalLM.from_pretrained(checkpoint).to("cuda").eval()
     prompt = torch.tensor([[5, 6, 7]], device="cuda")
-    for how in ({"do_sample": False}, {"do_sample": True, "top_k": 8}, {"num_beams": 2}):
+    for how in (
+        {"do_sample": False},
+        {"do_sample": True, "top_k": 8},
+        {"do_sample": True, "top_p": 0.9, "temperature": 0.7},
+    ):
         written = loaded.generate(prompt, max_new_tokens=4, pad_token_id=0, **how)
         assert written.is_cuda
         assert written.shape == (1, 7), "nothing tells it to stop before"
