@@ -21,7 +21,7 @@ torch.cuda.synchronize()
 
 WANTS = """
 import sys, time, torch
-torch.cuda.synchronize()
+sys.stdin.readline()
 size = int(torch.cuda.mem_get_info()[1] * 0.7)
 try:
     torch.empty(size, dtype=torch.uint8, device="cuda")
@@ -63,16 +63,21 @@ def line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+def go_on(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
 def test_what_a_killed_program_held_is_free_within_a_second() -> None:
     environment = emulated()
     with program(HOLDS, environment) as holder, program(WANTS, environment) as other:
         assert line(holder) == "holds"
+        go_on(other)
         assert line(other) == "full"
         holder.kill()
         killed = time.monotonic()
-        assert other.stdin is not None
-        other.stdin.write("\n")
-        other.stdin.flush()
+        go_on(other)
         assert float(line(other)) < 1.0
         assert time.monotonic() - killed < 5.0
         assert float(line(other)) < 0.75, "the GPU is all its own again: half would take a second"
