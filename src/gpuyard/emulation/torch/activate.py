@@ -166,6 +166,7 @@ def _stand_in_for_accelerator() -> None:
     accelerator.set_device_index = accelerator.set_device_idx = cuda_api.set_device
     accelerator.synchronize = cuda_api.synchronize
     accelerator.current_stream, accelerator.set_stream = streams.current_stream, streams.set_stream
+    streams.stand_in_for_generic_ones()
     for name in (
         "empty_cache", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
         "memory_stats",

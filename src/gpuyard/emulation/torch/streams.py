@@ -21,9 +21,7 @@ def gpu_of(device: Any = None) -> Gpu:
 class Event:
     """A point on a stream, whose time is known exactly."""
 
-    def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False
-    ) -> None:
+    def __init__(self, enable_timing: bool = False, *_: Any, **__: Any) -> None:
         self.enable_timing = enable_timing
         self._gpu: Gpu | None = None
         self._position = 0.0
@@ -181,3 +179,24 @@ def default_stream(device: Any = None) -> Stream:
 def set_stream(stream: Stream) -> None:
     """Make a stream current."""
     state.current, stream._gpu.current = stream._gpu.index, stream._queue
+
+
+class _Generic(type):
+    """The type of `torch.Stream` and `torch.Event`, of which those of `torch.cuda` are special cases."""
+
+    original: Any
+    emulated: Any
+
+    def __call__(cls, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if device is not None and index_of(device) is None:
+            return cls.original(device, *args, **kwargs)
+        return cls.emulated(*args, device=device, **kwargs)
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, (cls.original, cls.emulated))
+
+
+def stand_in_for_generic_ones() -> None:
+    """Let `torch.Stream` and `torch.Event` mean those of a GPU, unless another device is named."""
+    for original, emulated in ((torch.Stream, Stream), (torch.Event, Event)):
+        setattr(torch, original.__name__, _Generic(original.__name__, (), {"original": original, "emulated": emulated}))

@@ -3,6 +3,7 @@
 # mypy: allow-untyped-calls
 
 import time
+from typing import Any
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ def busy(seconds: float) -> None:
     torch.cuda._sleep(int(seconds * MEGAHERTZ * 1e6))
 
 
-def between(start: torch.cuda.Event, end: torch.cuda.Event) -> float:
+def between(start: Any, end: Any) -> float:
     return float(start.elapsed_time(end)) / 1000
 
 
@@ -142,6 +143,19 @@ def test_gpus_do_not_wait_for_each_other() -> None:
         assert not torch.cuda.current_stream().query()
     assert torch.cuda.current_stream().query()
     torch.cuda.synchronize(1)
+
+
+def test_streams_and_events_of_any_device_are_those_of_a_gpu() -> None:
+    stream: Any = torch.Stream(device="cuda:1")
+    start, end = torch.Event(enable_timing=True), torch.Event(device="cuda", enable_timing=True)
+    with torch.cuda.stream(stream):
+        start.record()
+        busy(3)
+        end.record()
+    stream.synchronize()
+    assert between(start, end) == pytest.approx(3, rel=0.05)
+    assert isinstance(torch.cuda.current_stream(), torch.Stream)
+    assert isinstance(torch.accelerator.current_stream(), torch.cuda.Stream)
 
 
 def test_priorities_are_kept() -> None:
