@@ -16,7 +16,7 @@ from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import values
 from gpuyard.emulation.torch.learn import Alias, Fresh, Lesson, Reshaped, Same, learn
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, reshape, view, wrap
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, layouts, reshape, view, wrap
 from gpuyard.emulation.torch.wording import mixed_devices
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
@@ -36,6 +36,9 @@ SIZED_BY_FLOATS = {
 
 _PLAIN = frozenset({int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 """Types whose values are part of the key as they are."""
+
+MOST_LESSONS = 200_000
+"""What is learned takes about a kilobyte each; programs whose shapes never repeat would fill the host with it."""
 
 _lessons: dict[tuple[Any, ...], Lesson] = {}
 _in_backward = torch._C._current_graph_task_id
@@ -75,6 +78,8 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if _is_composed(func):
             SPECIAL[func] = _decompose
             return _decompose(func, args, kwargs)
+        if len(_lessons) >= MOST_LESSONS:
+            forget()
         lesson = _lessons[whole_key] = learn(func, args, kwargs, tensors)
     gpu = _common_gpu(func, tensors)
     seconds = lesson.seconds(gpu.kind)[state.optimizing or _in_backward() != -1]
@@ -98,8 +103,9 @@ def _decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def forget() -> None:
-    """Learn everything anew, because torch makes other things of the same arguments."""
+    """Learn everything anew, because there is too much of it or torch makes other things of the same arguments."""
     _lessons.clear()
+    layouts.clear()
 
 
 def give(lesson: Lesson, tensors: list[Any], gpu: Gpu) -> Any:

@@ -35,15 +35,15 @@ class Layout:
         """Elements that a storage must have to hold it."""
 
 
-_layouts: dict[tuple[Any, ...], Layout] = {}
+layouts: dict[tuple[Any, ...], Layout] = {}
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
     """Return the layout of any tensor."""
     key: Any = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
-    found = _layouts.get(key)
+    found = layouts.get(key)
     if found is None:
-        found = _layouts[key] = Layout(*key)
+        found = layouts[key] = Layout(*key)
     return found
 
 

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from gpuyard.emulation.torch import dispatch
+
 MIB = 1 << 20
 V100_BYTES = torch.cuda.get_device_properties(0).total_memory
 
@@ -189,6 +191,14 @@ def test_nothing_is_left_of_a_training_loop() -> None:
         optimizer.step()
         levels.append(held())
     assert len(set(levels[1:])) == 1, "no reference cycles, so nothing waits for the garbage collector"
+
+
+def test_what_is_learned_of_shapes_does_not_fill_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "MOST_LESSONS", 50)
+    source = torch.arange(300, device="cuda")
+    for length in range(1, 300):
+        assert (source[:length] + 1).sum().item() == length * (length + 1) // 2
+        assert len(dispatch._lessons) <= 50
 
 
 def test_the_summary_can_be_printed() -> None:
