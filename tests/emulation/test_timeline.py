@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.emulation.hand_clock import KIND
 
-from gpuyard.emulation.timeline import LAUNCH_QUEUE, Engine, Stream, Timeline
+from gpuyard.emulation.timeline import LAUNCH_QUEUE, STREAM_POOL, Engine, Stream, Timeline
 
 STREAMS, ENGINES = 3, 3
 
@@ -136,6 +136,15 @@ def test_a_pass_may_end_earlier_or_later_than_its_operations_say() -> None:
     timeline.launch(timeline.default, 3.0, now=0.0)
     timeline.end_at(timeline.default, 2.0, more=-1.0)
     assert (timeline.default.tail, timeline.busy) == (2.0, 2.0)
+
+
+def test_streams_come_from_a_pool_and_come_round_again() -> None:
+    timeline = Timeline(KIND, 0)
+    first = [timeline.new_stream() for _ in range(STREAM_POOL)]
+    assert len({stream.number for stream in first}) == STREAM_POOL
+    assert [timeline.new_stream() for _ in range(STREAM_POOL + 1)] == [*first, first[0]]
+    assert timeline.new_stream(priority=-1) not in first
+    assert len(timeline.streams) == STREAM_POOL + 2, "with the default one"
 
 
 def test_streams_have_numbers_of_their_own() -> None:

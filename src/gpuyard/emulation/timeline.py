@@ -6,12 +6,16 @@ all that was queued there will be done.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 
 from gpuyard.profiles.gpus import GpuKind
 
 LAUNCH_QUEUE = 1024
 """Operations that may be outstanding before a launch makes the host wait, as with CUDA."""
+
+STREAM_POOL = 32
+"""Streams of one priority that a program has on one GPU, however many it asks for."""
 
 
 class Stream:
@@ -46,6 +50,7 @@ class Timeline:
     __slots__ = (
         "_ends",
         "_launches",
+        "_pools",
         "busy",
         "communication",
         "default",
@@ -69,12 +74,17 @@ class Timeline:
         """Called before a wait for everything: exchanges end when others are ready, which is asked for only then."""
         self._ends = [0.0] * LAUNCH_QUEUE
         self._launches = 0
+        self._pools: dict[int, deque[Stream]] = {}
 
     def new_stream(self, priority: int = 0) -> Stream:
-        """Open one more stream."""
-        stream = Stream(self.default.index, len(self.streams), priority)
-        self.streams.append(stream)
-        return stream
+        """Open one more stream of a priority, or hand out the one that was opened longest ago, as torch does."""
+        pool = self._pools.setdefault(priority, deque())
+        if len(pool) == STREAM_POOL:
+            pool.rotate(-1)
+        else:
+            pool.append(Stream(self.default.index, len(self.streams), priority))
+            self.streams.append(pool[-1])
+        return pool[-1]
 
     def launch(self, stream: Stream, duration: float, now: float) -> float:
         """Queue a kernel; return the position before which the host may not go on, because the launch queue is full."""
