@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,32 +77,36 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> int:
-    """Run to the end; an interrupt reaches the command by itself, and it decides what to do."""
+    """Run to the end, whatever happens on the way: the command decides what to do about signals."""
     process = subprocess.Popen(command, env=environment)  # noqa: S603 - running the user's command is the purpose
-    with _passing_on(process):
-        while True:
-            try:
-                code = process.wait()
-                return 128 - code if code < 0 else code
-            except KeyboardInterrupt:
-                if process.poll() is None:
-                    continue
-            except BaseException:
-                process.send_signal(signal.SIGTERM)
-                raise
+    try:
+        with _passing_on(process):
+            code = process.wait()
+    except BaseException:
+        process.send_signal(signal.SIGTERM)
+        raise
+    return 128 - code if code < 0 else code
 
 
 @contextmanager
 def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Hand a request to end, such as a job's time limit, on to the command: it decides what to do."""
+    """Hand a request to end, such as a job's time limit, on to the command; an interrupt reaches it by itself.
+
+    The interrupt must not raise here either: an exception while the command is waited for may lose its exit code.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread is told
         return
-    before = signal.signal(signal.SIGTERM, lambda number, _: process.send_signal(number))
+    handlers: dict[signal.Signals, Callable[[int, Any], None]] = {
+        signal.SIGTERM: lambda number, _: process.send_signal(number),
+        signal.SIGINT: lambda *_: None,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def summary(report: dict[str, Any]) -> str:
