@@ -113,7 +113,8 @@ def test_a_full_gpu_raises_torch_s_own_error_in_cuda_s_words() -> None:
 
 
 def test_after_running_out_of_memory_a_smaller_batch_works() -> None:
-    model = nn.Sequential(nn.Flatten(), nn.Linear(1 << 16, 1 << 12), nn.ReLU(), nn.Linear(1 << 12, 10)).cuda()
+    with torch.device("cuda"):
+        model = nn.Sequential(nn.Flatten(), nn.Linear(1 << 16, 1 << 12), nn.ReLU(), nn.Linear(1 << 12, 10))
     batch, worked = 1 << 20, 0
     while not worked:
         try:
@@ -126,7 +127,8 @@ def test_after_running_out_of_memory_a_smaller_batch_works() -> None:
 
 
 def test_running_out_of_memory_in_the_backward_pass_can_be_caught() -> None:
-    model = nn.Sequential(*(nn.Linear(1 << 12, 1 << 12) for _ in range(8))).cuda()
+    with torch.device("cuda"):
+        model = nn.Sequential(*(nn.Linear(1 << 12, 1 << 12) for _ in range(8)))
     output = model(torch.randn(8, 1 << 12, device="cuda")).sum()
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 80 * MIB) / V100_BYTES)
     with pytest.raises(torch.OutOfMemoryError, match=r"Tried to allocate 64\.00 MiB"):

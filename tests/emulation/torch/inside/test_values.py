@@ -4,7 +4,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuyard.emulation.torch.state import state
@@ -12,6 +12,7 @@ from gpuyard.emulation.torch.state import state
 INTS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=20)
 
 
+@settings(max_examples=30)
 @given(INTS, INTS)
 def test_small_integers_are_computed_exactly(first: list[int], second: list[int]) -> None:
     size = min(len(first), len(second))
@@ -35,6 +36,7 @@ def test_small_integers_are_computed_exactly(first: list[int], second: list[int]
         assert mine.tolist() == real.tolist()
 
 
+@settings(max_examples=30)
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=20))
 def test_sizes_that_depend_on_known_values_are_exact(numbers: list[int]) -> None:
     host = torch.tensor(numbers)
