@@ -8,8 +8,8 @@ from tests.emulation.programs.running import run
     "name",
     [
         "accelerated", "classify_images", "detection", "digits", "generative", "habits", "language_model",
-        "lightning_loop", "mistakes", "operations", "policy_gradient", "segmentation", "techniques", "translate",
-        "two_gpus",
+        "lightning_loop", "mistakes", "operations", "policy_gradient", "segmentation", "streams_and_graphs",
+        "techniques", "translate", "two_gpus",
     ],
 )  # fmt: skip
 def test_program_runs(name: str) -> None:
