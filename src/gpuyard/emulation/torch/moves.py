@@ -180,9 +180,13 @@ def _parsing(parse: Callable[..., Any]) -> Callable[..., Any]:
     return parse_to
 
 
+_compatible_type = torch._has_compatible_shallow_copy_type
+
+
 def _has_compatible_type(input, from_):  # type: ignore[no-untyped-def]
-    """Say yes, so that modules move by assigning to `data` and their parameters stay the same objects, as with CUDA."""
-    return True
+    """Say yes of a GPU's tensors: modules then move by assigning to `data`, and parameters stay the same objects."""
+    emulated = type(input) is EmulatedTensor or type(from_) is EmulatedTensor
+    return emulated or _compatible_type(input, from_)
 
 
 _has_compatible_type.__annotations__ = {"input": torch.Tensor, "from_": torch.Tensor, "return": bool}

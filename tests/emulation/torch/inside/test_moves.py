@@ -273,3 +273,9 @@ def test_deepcopy_and_state_dicts_stay_where_they_are() -> None:
     twin.load_state_dict(nn.Linear(2, 2).state_dict())
     assert place(twin.weight) == "cuda:1"
     assert twin.weight.requires_grad
+
+
+def test_modules_still_move_to_the_shape_only_device() -> None:
+    layer = torch.nn.Linear(2, 2).to("meta")
+    assert layer.weight.device.type == "meta"
+    assert torch.nn.Linear(2, 2).cuda().to("meta").weight.shape == (2, 2)
