@@ -9,7 +9,8 @@ from pathlib import Path
 
 from benchmarks import compiled, golden_run, growth, million, start
 from benchmarks.document import draw, fill
-from benchmarks.limits import Figure, failures, table
+from benchmarks.limits import Figure, table
+from benchmarks.running import report, run_named
 from benchmarks.scale_chart import chart, curve_table
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -35,16 +36,9 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
 
 def main(names: list[str]) -> int:
     """Run the named benchmarks, or all; returns 1 when a limit is exceeded."""
-    unknown = [name for name in names if name not in BENCHMARKS]
-    if unknown:
-        print(f"no benchmark {unknown[0]!r}; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)
+    found = run_named(BENCHMARKS, names)
+    if found is None:
         return 2
-    found: list[Figure] = []
-    for name in names or BENCHMARKS:
-        print(f"{name} …", file=sys.stderr, flush=True)
-        measured = BENCHMARKS[name]()
-        print(table(measured), flush=True)
-        found += measured
     if not names:
         record(found)
     return report(found)
@@ -55,16 +49,6 @@ def record(found: list[Figure], results: Path = RESULTS) -> None:
     portable = {each.name: float(f"{each.value:.3g}") for each in found if each.portable}
     results.write_text(json.dumps(portable, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     fill("speed.md", "figures", table(found))
-
-
-def report(found: list[Figure]) -> int:
-    """Say which limits are exceeded."""
-    lines = failures(found)
-    for line in lines:
-        print(line, file=sys.stderr)
-    limits = sum(bool(each.limit) for each in found)
-    print(f"benchmarks: {limits - len(lines)} of {limits} limits hold", file=sys.stderr)
-    return 1 if lines else 0
 
 
 if __name__ == "__main__":
