@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 from benchmarks.emulated.programs import result, start
 from benchmarks.limits import Figure
@@ -42,7 +44,7 @@ def _measure() -> dict[str, float]:
     from gpuyard.emulation.torch import dispatch
     from gpuyard.emulation.torch.tensor import EmulatedTensor
 
-    def prepared(device: str) -> object:
+    def prepared(device: str) -> Callable[[], None]:
         model = torchvision.models.resnet50().to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
         criterion = torch.nn.CrossEntropyLoss()
@@ -58,12 +60,12 @@ def _measure() -> dict[str, float]:
         return step
 
     emulated, meta = prepared("cuda"), prepared("meta")
-    best = best_in_turn(REPEATS, emulated=emulated, meta=meta)  # type: ignore[arg-type]
+    best = best_in_turn(REPEATS, emulated=emulated, meta=meta)
     spent = [0, 0.0]
 
-    def counted(_: type, func: object, __: object, args: tuple[object, ...] = (), kwargs: object = None) -> object:
+    def counted(_: type, func: Any, __: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         began = time.thread_time()
-        outcome = dispatch.dispatch(func, args, kwargs or {})  # type: ignore[arg-type]
+        outcome = dispatch.dispatch(func, args, kwargs or {})
         spent[0] += 1
         spent[1] += time.thread_time() - began
         return outcome
@@ -72,7 +74,7 @@ def _measure() -> dict[str, float]:
     least = float("inf")
     for _ in range(REPEATS):
         spent[:] = [0, 0.0]
-        emulated()  # type: ignore[operator]
+        emulated()
         least = min(least, spent[1])
     return {"operations": spent[0], "inside_s": least, "emulated_s": best["emulated"], "meta_s": best["meta"]}
 

@@ -15,6 +15,7 @@ from gpuyard.emulation import nvml
 from gpuyard.emulation.session import Session
 from gpuyard.emulation.settings import Settings
 from gpuyard.emulation.torch import (
+    accelerator,
     autocast,
     backend,
     cuda_api,
@@ -34,7 +35,7 @@ from gpuyard.emulation.torch import (
     streams,
     values,
     vision,
-)  # fmt: skip
+)
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor
 
@@ -148,63 +149,13 @@ def _stand_in_for_cuda() -> None:
     profiler.install()
     data_parallel.install()
     distributed.install()
-    _stand_in_for_accelerator()
-    _stand_in_for_autocast()
+    accelerator.install()
+    autocast.stand_in_for_cuda()
     torch.compile = _uncompiled
     torch.backends.mha.set_fastpath_enabled(False)  # it makes nested tensors, which are not emulated
     torch.backends.cudnn.is_available = lambda: True
     torch.backends.cudnn.is_acceptable = lambda tensor: tensor.is_cuda
     torch.backends.cudnn.version = lambda: 90100
-
-
-def _stand_in_for_accelerator() -> None:
-    accelerator = torch.accelerator
-    accelerator.current_accelerator = lambda check_available=False: torch.device("cuda")
-    accelerator.is_available = cuda_api.is_available
-    accelerator.device_count = cuda_api.device_count
-    accelerator.current_device_index = accelerator.current_device_idx = cuda_api.current_device
-    accelerator.set_device_index = accelerator.set_device_idx = cuda_api.set_device
-    accelerator.synchronize = cuda_api.synchronize
-    accelerator.current_stream, accelerator.set_stream = streams.current_stream, streams.set_stream
-    streams.stand_in_for_generic_ones()
-    for name in (
-        "empty_cache", "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved",
-        "memory_stats",
-        "reset_peak_memory_stats", "reset_accumulated_memory_stats",
-    ):  # fmt: skip
-        setattr(accelerator, name, getattr(cuda_memory, name))
-    accelerator.get_memory_info = cuda_memory.mem_get_info
-
-
-def _stand_in_for_autocast() -> None:
-    """Let 'cuda' mean the emulated device wherever autocast is asked for by device type."""
-    original = torch.autocast.__init__
-
-    def initialise(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
-        original(self, BACKEND if device_type == "cuda" else device_type, *args, **kwargs)
-
-    torch.autocast.__init__ = initialise
-    for name in (
-        "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
-        "is_autocast_available",
-    ):  # fmt: skip
-        setattr(torch, name, _translated(getattr(torch, name, None) or getattr(torch.amp, name)))
-    torch.amp.is_autocast_available = torch.amp.autocast_mode.is_autocast_available = _translated(
-        torch.amp.autocast_mode.is_autocast_available
-    )
-    torch.get_autocast_gpu_dtype = lambda: torch.get_autocast_dtype("cuda")
-
-
-def _translated(function: Any) -> Any:
-    def translated(*args: Any, **kwargs: Any) -> Any:
-        changed = [BACKEND if isinstance(arg, str) and arg == "cuda" else arg for arg in args]
-        if not kwargs and not any(isinstance(arg, str) for arg in args):
-            changed.insert(0, BACKEND)  # without a device type these functions mean CUDA
-        if kwargs.get("device_type") == "cuda":
-            kwargs["device_type"] = BACKEND
-        return function(*changed, **kwargs)
-
-    return translated
 
 
 def _uncompiled(model: Any = None, **_: Any) -> Any:

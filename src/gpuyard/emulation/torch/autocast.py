@@ -143,3 +143,34 @@ def register() -> None:
                 rules.impl(name, made(operation), "AutocastPrivateUse1")
         rules.impl("binary_cross_entropy", _unsafe, "AutocastPrivateUse1")
     _libraries.extend([rest, rules])
+
+
+def stand_in_for_cuda() -> None:
+    """Let 'cuda' mean the emulated device wherever autocast is asked for by device type."""
+    original = torch.autocast.__init__
+
+    def initialise(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:
+        original(self, BACKEND if device_type == "cuda" else device_type, *args, **kwargs)
+
+    torch.autocast.__init__ = initialise
+    for name in (
+        "is_autocast_enabled", "set_autocast_enabled", "get_autocast_dtype", "set_autocast_dtype",
+        "is_autocast_available",
+    ):  # fmt: skip
+        setattr(torch, name, _translated(getattr(torch, name, None) or getattr(torch.amp, name)))
+    torch.amp.is_autocast_available = torch.amp.autocast_mode.is_autocast_available = _translated(
+        torch.amp.autocast_mode.is_autocast_available
+    )
+    torch.get_autocast_gpu_dtype = lambda: torch.get_autocast_dtype("cuda")
+
+
+def _translated(function: Any) -> Any:
+    def translated(*args: Any, **kwargs: Any) -> Any:
+        changed = [BACKEND if isinstance(arg, str) and arg == "cuda" else arg for arg in args]
+        if not kwargs and not any(isinstance(arg, str) for arg in args):
+            changed.insert(0, BACKEND)  # without a device type these functions mean CUDA
+        if kwargs.get("device_type") == "cuda":
+            kwargs["device_type"] = BACKEND
+        return function(*changed, **kwargs)
+
+    return translated
