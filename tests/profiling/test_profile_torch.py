@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gpuyard.core.errors import MissingExtraError
 from gpuyard.profiles.step_files import parse_steps
+from gpuyard.profiling.program import has_gpu, record
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -75,3 +77,11 @@ def test_a_missing_script_and_a_wrong_gpu(tmp_path: Path, script: Path) -> None:
     assert (missing.returncode, wrong.returncode) == (2, 2)
     assert "'nowhere.py' is not a file" in missing.stderr
     assert "'v100'" in wrong.stderr
+
+
+def test_without_torch_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"gpuyard\[torch\]"):
+        has_gpu()
+    with pytest.raises(MissingExtraError, match=r"gpuyard\[torch\]"):
+        record(["train.py"], None)

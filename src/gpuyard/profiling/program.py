@@ -29,14 +29,14 @@ class NothingRecordedError(GpuyardError):
 
 def has_gpu() -> bool:
     """Say whether torch finds a real GPU here."""
+    _need_torch()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GPUYARD_")}
     return subprocess.run([sys.executable, "-c", _HAS_GPU], env=environment, check=False).returncode == 0  # noqa: S603
 
 
 def record(script: Sequence[str], gpu: str | None, name: str | None = None) -> StepProfile:
     """Run a script and return its profile: measured on a real GPU, or predicted for the named kind."""
-    if importlib.util.find_spec("torch") is None:
-        raise MissingExtraError("gpuyard profile torch", "torch")
+    _need_torch()
     if not Path(script[0]).is_file():
         raise InputError("is not a file", field="script", value=script[0])
     environment = dict(os.environ)
@@ -54,6 +54,11 @@ def record(script: Sequence[str], gpu: str | None, name: str | None = None) -> S
             )
         content = json.loads(target.read_text(encoding="utf-8"))
     return _profile(content, predicted=gpu is not None, name=name)
+
+
+def _need_torch() -> None:
+    if importlib.util.find_spec("torch") is None:
+        raise MissingExtraError("gpuyard profile torch", "torch")
 
 
 def _profile(content: dict[str, Any], *, predicted: bool, name: str | None) -> StepProfile:
