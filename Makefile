@@ -38,7 +38,7 @@ lint: $(TOOLS)  ## part of test: ruff's rules and formatting
 types: $(TOOLS)  ## part of test: mypy, strict
 	@$(BIN)/mypy
 
-layers: $(TOOLS)  ## imports point downwards only (the tests include it)
+layers: $(TOOLS)  ## imports follow docs/architecture.md (the tests include it)
 	@$(BIN)/pytest tests/test_layers.py
 
 unit: $(TOOLS) $(COMPILED) $(NATIVE)  ## part of test: pytest on all cores
@@ -81,12 +81,6 @@ $(NATIVE): native/build.py $(wildcard native/nvml/*) src/gpuyard/emulation/node/
 
 # Kernels are compiled on first use and cached, one cache for each state of the source. Doing it here, once and in one
 # process, keeps it out of the demo, of tests that run side by side, and of every measurement.
-WARM_UP := $(BIN)/gpuyard simulate --quiet --jobs 40 --processes 1 --format csv
 $(COMPILED): $(SOURCES) | $(RUNTIME)
-	@echo "Compiling the simulator (once for each state of the source)…" >&2
-	@scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
-	$(WARM_UP) --out "$$scratch" $(foreach order,fifo srtf las ftf,--policy $(order)+tune --policy $(order)+proportional) \
-		--policy fifo+greedy > /dev/null && \
-	$(WARM_UP) --out "$$scratch" --faithful --policy fifo+tune --policy fifo+greedy --policy las+tune \
-		--policy fifo+proportional > /dev/null
+	@$(BIN)/python -m gpuyard.simulation.compiling
 	@touch $@

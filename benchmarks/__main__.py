@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import compiled, golden_run, growth, million, start
+from benchmarks import compiled, golden_run, growth, million, start, tables
 from benchmarks.document import draw, fill
 from benchmarks.limits import Figure, table
 from benchmarks.running import report, run_named
@@ -27,6 +27,7 @@ def run_million() -> list[Figure]:
 
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "start": start.run,
+    "tables": tables.run,
     "golden_run": golden_run.run,
     "growth": growth.run,
     "compiled": compiled.run,

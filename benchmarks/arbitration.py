@@ -38,20 +38,25 @@ def run(seconds: float = 3.0) -> list[Figure]:
 def _alone() -> tuple[float, float, float]:
     """Microseconds of device_time, of submit and of reading the machine's clock; the best of several."""
     with closing(Node.open(f"bench-{uuid4().hex}", [SLOT])) as node:
-        seat, now = node.sit(0), node.clock.now()
-        calls = (lambda: seat.device_time(now), lambda: seat.submit(now, now, 1.0), time.monotonic)
+        client, now = node.connect(0), node.clock.now()
+        calls = (lambda: client.device_time(now), lambda: client.submit(now, now, 1.0), time.monotonic)
         best = [min(timeit(call, number=LOOPS) for _ in range(5)) / LOOPS * 1e6 for call in calls]
     return best[0], best[1], best[2]
 
 
 def _together(seconds: float, pace_s: float) -> list[float]:
     """Microseconds of every submit of three processes at one GPU."""
-    name = f"bench-{uuid4().hex}"
-    start = time.monotonic() + 1.5  # by then all of them sit
-    command = [sys.executable, "-m", "benchmarks.arbitration", name, str(start), str(start + seconds), str(pace_s)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    command = [sys.executable, "-m", "benchmarks.arbitration", f"bench-{uuid4().hex}", str(seconds), str(pace_s)]
+    processes = [subprocess.Popen(command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()  # it is connected
     took: list[float] = []
     for process in processes:
+        assert process.stdin is not None
+        process.stdin.close()  # begin
+    for process in processes:
+        process.stdin = None
         printed, _ = process.communicate()
         if process.returncode:
             raise RuntimeError(f"{' '.join(command)} ended with exit code {process.returncode}")
@@ -59,17 +64,19 @@ def _together(seconds: float, pace_s: float) -> list[float]:
     return took
 
 
-def _compete(name: str, start: float, end: float, pace_s: float) -> list[float]:
+def _compete(name: str, seconds: float, pace_s: float) -> list[float]:
     """Queue a little work again and again, each time from idle, so that everybody's rate changes."""
     took = []
     work_s = max(pace_s / 10, 1e-6)
     with closing(Node.open(name, [SLOT])) as node:
-        seat, clock = node.sit(0), node.clock
-        clock.wait_until(start)
-        while (now := clock.now()) < end:
-            tail = seat.device_time(now) + work_s
+        client, clock = node.connect(0), node.clock
+        print("connected", flush=True)
+        sys.stdin.read()  # until all are
+        start = clock.now()
+        while (now := clock.now()) < start + seconds:
+            tail = client.device_time(now) + work_s
             began = time.perf_counter()
-            seat.submit(tail, now, now - start)
+            client.submit(tail, now, now - start)
             took.append((time.perf_counter() - began) * 1e6)
             clock.wait_until(now + pace_s)
     return took

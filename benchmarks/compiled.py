@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from types import SimpleNamespace
 
 from benchmarks.limits import Figure
 from benchmarks.measure import best_in_turn, in_own_process
@@ -25,11 +24,6 @@ def run(repeats: int = 3, jobs: int = 1200) -> list[Figure]:
 
 
 def _one(jobs: int, repeats: int) -> dict[str, float]:
-    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
-        from gpuyard.core import kernel
-
-        # Numba has no interpreted form of its structures; a plain attribute does the same.
-        kernel.box = lambda value: SimpleNamespace(value=value)
     from gpuyard import Options, generate, simulate
 
     workload = generate(jobs=jobs, load=9, seed=42)

@@ -25,7 +25,7 @@ def fill(page: str, part: str, text: str, docs: Path = DOCS) -> None:
 
 def draw(figure: Figure, name: str, title: str, docs: Path = DOCS) -> str:
     """Save a figure and return the Markdown that shows it."""
-    from gpuyard.reports.canvas import to_png
+    from gpuyard.reports.chart_style import to_png
 
     folder = docs / "figures"
     folder.mkdir(parents=True, exist_ok=True)

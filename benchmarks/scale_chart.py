@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.document import rows
 from benchmarks.million import LIMITS, Point
-from gpuyard.reports.canvas import INK, MUTED, SERIES, new_figure
+from gpuyard.reports.chart_style import INK, MUTED, SERIES, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

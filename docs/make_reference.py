@@ -17,43 +17,22 @@ from typing import Any
 import gpuyard
 from gpuyard.cli import COMMANDS, load_command
 from gpuyard.core.cluster import Cluster
+from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.emulation.report import combine
-from gpuyard.policies.allocate.placement import PLACEMENTS
-from gpuyard.policies.registry import ALIASES, ALLOCATIONS, ORDERS
-from gpuyard.results import JOBS_SCHEMA, TIMELINE_SCHEMA, summarise
+from gpuyard.policies.registry import ALLOCATIONS, ORDERS, PLACEMENTS
+from gpuyard.results import TABLES, summarise, summarise_programs
 from gpuyard.results.folders import RUN_FILES
-from gpuyard.simulation.options import Options
-from gpuyard.simulation.setting import DEFAULT_JOBS, DEFAULT_LOAD, DEFAULT_WINDOW, Setting
+from gpuyard.simulation.options import DEFAULT_JOBS, DEFAULT_LOAD, DEFAULT_WINDOW, Options, option_fields
 
 PAGE = Path(__file__).with_name("reference.md")
 
 GENERATED = {"load": DEFAULT_LOAD, "jobs": DEFAULT_JOBS, "window": ":".join(map(str, DEFAULT_WINDOW))}
 """Defaults of settings where the workload is made, not read."""
 
-OPTIONS = {
-    "faithful": "as the original program does it",
-    "placement": "`first-fit`, `consolidating` or `best-fit`; none: best-fit, first-fit when faithful",
-    "round_s": "seconds between two decisions",
-    "window": "first and last job (exclusive) whose times count; none: all",
-    "static": "all jobs are there at the start",
-    "seed": "of failures that are drawn",
-    "restart_s": "seconds lost when a job starts again after a preemption or failure",
-    "migration_s": "seconds lost when a job moves",
-    "checkpoint_every_s": "seconds between two checkpoints",
-    "checkpoint_s": "seconds that a checkpoint takes",
-    "failures": "`Failure(node, at_s, down_s)` values",
-    "failures_per_node_year": "mean number of failures, drawn",
-    "repair_s": "mean seconds until a failed node is back, where failures are drawn",
-    "quotas": "most GPUs that a tenant may hold, by name",
-    "opt_time_limit_s": "seconds that the solver may take for one decision",
-    "timeline": "record who held which GPU when",
-    "skip": "jump over rounds in which no decision can change; off only to prove that it changes nothing",
-}
-
 FILES = {
-    "run.json": "inputs, version, seed, options; under `timing` and `machine` what differs between two equal runs",
-    "jobs.parquet": "one row a job, in order of arrival",
-    "timeline.parquet": "one row for each span in which a job held the same GPUs and amounts",
+    "run.json": "the world, the tables that there are, inputs, version, seed, options; under `timing` and `machine` "
+    "what differs between two equal runs",
+    **{table.file: table.row for table in TABLES.values()},
     "summary.json": "the figures below",
 }
 
@@ -69,17 +48,15 @@ JOBS = {
     "priority": "higher goes first",
     "measured": "whether it is in the window",
     "held_s": "seconds it held GPUs",
-    "cpus_wanted": "CPUs the whole job can use",
-    "memory_wanted_gb": "memory the whole job can use",
+    "cpu_demand": "CPUs the whole job can use",
+    "memory_demand_gb": "memory the whole job can use",
     "preemptions": "how often it lost its GPUs to another job",
     "moves": "how often it changed its GPUs",
     "restarts": "how often it started again after a failure",
-    "wait_round_s": "seconds it waited for the next decision",
-    "wait_gpus_s": "… because all GPUs it may use were taken by jobs ahead of it",
-    "wait_fragments_s": "… because free GPUs were too few or too scattered",
-    "wait_resources_s": "… for CPU, memory or storage",
-    "wait_quota_s": "… because its tenant held all it may",
-    "wait_nodes_s": "… because nodes were down",
+    **{
+        reason.column: f"seconds it waited {reason.because.format(gpus='all GPUs that it may use')}"
+        for reason in WAIT_REASONS
+    },
 }
 
 TIMELINE = {
@@ -92,6 +69,50 @@ TIMELINE = {
     "storage_mbps": "storage bandwidth it held",
     "speed": "relative to 1.0, the reference share",
     "ended": "`finished`, `preempted`, `moved`, `resized`, `failed`, or `running` at the end of the run",
+}
+
+PROGRAMS = {
+    "program": "number of the process, from 0",
+    "command": "what was run",
+    "gpu_ids": "the GPUs it used",
+    "gpu_kinds": "their kinds",
+    "wall_s": "seconds it took here",
+    "emulated_s": "seconds it took by its clock",
+    "gpu_s": "seconds of work that its GPUs did",
+    "waited_s": "seconds its host waited for them",
+    "steps": "steps of its optimizers",
+    "kernels": "operations it launched",
+    "peak_memory_bytes": "most that its tensors held on one GPU",
+    "peak_reserved_bytes": "most that was kept for them",
+    "durations_from": "where most of `gpu_s` comes from: a profile, or costs of operations",
+    "expected_error": "of a step's duration, as a part of it; null: unknown",
+    "exit_code": "what it ended with; null: it was still running, or nobody knows",
+}
+
+STEPS = {
+    "program": "whose step it is",
+    "step": "its number, from 0",
+    "start_s": "from, by the program's clock",
+    "end_s": "to",
+}
+
+COLUMNS = {"jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS}
+
+PROGRAM_FIGURES = {
+    "programs": "processes that used a GPU",
+    "failed": "how many of them ended with an error",
+    "wall_s": "seconds here; of several processes the longest",
+    "emulated_s": "seconds by the programs' clock, likewise",
+    "steps": "steps of the process with most",
+    "gpu_s": "seconds of GPU work, over all",
+    "gpu_s_per_step": "the same for a step",
+    "waited_s": "seconds that hosts waited for GPUs, over all",
+    "mean_step_s": "mean seconds of a step; null without a table of steps",
+    "p50_step_s": "half of the steps took no longer",
+    "p99_step_s": "99 % took no longer",
+    "peak_memory_mib": "most that tensors held on one GPU, in MiB (2^20 bytes)",
+    "durations_from": "where most of the GPU work's durations come from",
+    "expected_error": "of a step's duration, the largest of all processes; null: unknown",
 }
 
 FIGURES = {
@@ -145,32 +166,22 @@ def reference() -> str:
         *_commands(),
         "## Policies\n",
         _policies(),
-        "## Settings of a sweep\n\nWhat may stand under `axes` and `fixed` in a [sweep file](sweeps.md). Times are in "
-        "seconds or have a unit.\nThe defaults of `load`, `jobs` and `window` are those of the made workload.\n",
-        _settings(),
         "## The run folder\n",
         _table(("file", "content"), FILES, RUN_FILES),
-        "`jobs.parquet`:\n",
-        _table(("column", "meaning"), JOBS, JOBS_SCHEMA, {name: str(kind) for name, kind in JOBS_SCHEMA.items()}),
-        "`timeline.parquet`:\n",
-        _table(
-            ("column", "meaning"),
-            TIMELINE,
-            TIMELINE_SCHEMA,
-            {name: str(kind) for name, kind in TIMELINE_SCHEMA.items()},
-        ),
+        "A run has the tables of its world: `jobs` and `timeline` of a cluster; `programs`, and `steps` where they "
+        "were seen, of emulated GPUs.\n",
+        *_columns(),
         "## Figures of a run\n\nIn `summary.json`, in `Run.summary`, and printed by `simulate --format json`.\n",
         _table(("figure", "meaning"), FIGURES, _figures()),
+        "Of programs on emulated GPUs:\n",
+        _table(("figure", "meaning"), PROGRAM_FIGURES, _program_figures()),
         "## Report of an emulation\n\nWritten by `gpuyard emulate --report FILE.json`.\n",
         _table(("field", "meaning"), EMULATION, combine(Path("nowhere"), "A100", ["A100"], 0.0)),
-        "## Options\n\nFields of `gpuyard.Options`, with their defaults. Times are in seconds.\n",
-        _table(
-            ("field", "meaning"),
-            OPTIONS,
-            [field.name for field in fields(Options)],
-            {field.name: str(getattr(Options(), field.name)) for field in fields(Options)},
-            "default",
-        ),
+        "## Options\n\nOne set of options for all: fields of `gpuyard.Options`; settings under `axes` and `fixed` of a "
+        "[sweep file](sweeps.md);\nand, with `-` for `_`, options of `gpuyard simulate`. A setting is a field without "
+        "its `_s`, because in a file and on the\ncommand line a time may have a unit. The defaults of `load`, "
+        "`jobs` and `window` are those of the made workload.\n",
+        _options(),
         "## Python\n\nEverything in `gpuyard.__all__`.\n",
         *(_public(name) for name in gpuyard.__all__),
     ]
@@ -201,23 +212,30 @@ def _command(title: str, command: Any) -> str:
 
 
 def _policies() -> str:
-    orders = "\n".join(f"| `{name}` | {_first_line(ORDERS[name])} |" for name in ORDERS)
-    allocations = "\n".join(f"| `{name}` | {_first_line(ALLOCATIONS[name])} |" for name in ALLOCATIONS)
-    aliases = "; ".join(f"`{name}` is another name for `{meant}`" for name, meant in ALIASES.items())
+    orders = "\n".join(f"| `{name}` | {_first_line(ORDERS.shipped_one(name))} |" for name in ORDERS.names)
+    allocations = "\n".join(
+        f"| `{name}` | {_first_line(ALLOCATIONS.shipped_one(name))} |" for name in ALLOCATIONS.names
+    )
+    aliases = "; ".join(f"`{name}` is another name for `{meant}`" for name, meant in ALLOCATIONS.aliases.items())
     return (
         "`ORDER+ALLOCATE`; either part may be `path/to/file.py:Name` or a name that an installed package offers as an "
         "entry point of `gpuyard.orders` or `gpuyard.allocations` ([writing-a-policy.md](writing-a-policy.md)).\n\n"
         f"| order | first comes |\n|---|---|\n{orders}\n\n| allocation | |\n|---|---|\n{allocations}\n\n"
-        f"{aliases}. Placements: {', '.join(f'`{name}`' for name in PLACEMENTS)}.\n"
+        f"{aliases}. Placements: {', '.join(f'`{name}`' for name in PLACEMENTS.names)}.\n"
     )
 
 
-def _settings() -> str:
+def _options() -> str:
     rows = []
-    for name, field in Setting.model_fields.items():
-        default = GENERATED.get(name, field.get_default(call_default_factory=True))
-        rows.append(f"| `{name}` | {'' if default is None else f'`{_value(default)}`'} |")
-    return "| setting | default |\n|---|---|\n" + "\n".join(rows) + "\n"
+    in_files = {field: name for name, field in option_fields().items()}
+    for one in fields(Options):
+        default = GENERATED.get(one.name, getattr(Options(), one.name))
+        shown = "" if default in (None, (), {}) else f"`{_value(default)}`"
+        setting = f"`{in_files[one.name]}`" if one.name in in_files else ""
+        about = one.metadata.get("help", "jump over rounds in which no decision can change; Python only")
+        meaning = re.sub(r" *\[[^[]*\]$", "", about)  # the default stands in a column of its own
+        rows.append(f"| `{one.name}` | {setting} | {shown} | {_cell(meaning)} |")
+    return "| field | setting | default | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _table(
@@ -234,11 +252,25 @@ def _table(
     return f"| {head[0]} | {middle_name} | {head[1]} |\n|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
+def _columns() -> Iterable[str]:
+    for name, table in TABLES.items():
+        kinds = {column: str(kind) for column, kind in table.columns.items()}
+        yield f"`{table.file}`:\n"
+        yield _table(("column", "meaning"), COLUMNS[name], table.columns, kinds)
+
+
 def _figures() -> list[str]:
+    return list(summarise(_empty("jobs"), _empty("timeline"), Cluster.parse("1x1"), policy="fifo+tune"))
+
+
+def _program_figures() -> list[str]:
+    return list(summarise_programs(_empty("programs")))
+
+
+def _empty(table: str) -> Any:
     import polars as pl
 
-    jobs, timeline = pl.DataFrame(schema=JOBS_SCHEMA), pl.DataFrame(schema=TIMELINE_SCHEMA)
-    return list(summarise(jobs, timeline, Cluster.parse("1x1"), policy="fifo+tune"))
+    return pl.DataFrame(schema=TABLES[table].columns)
 
 
 def _public(name: str) -> str:

@@ -8,7 +8,7 @@ from yard_policies import Frugal, narrow_first, patient
 
 import gpuyard
 from gpuyard.policies.allocate.tune import Tune
-from gpuyard.policies.registry import Policy
+from gpuyard.policies.policy import Policy
 from gpuyard.profiles import ladder, load_zoo
 
 MINE = [

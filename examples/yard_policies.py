@@ -1,10 +1,12 @@
-"""Policies of your own: two orders and two allocations. docs/writing-a-policy.md goes through them."""
+"""Policies of your own: two orders, two allocations and a placement. docs/writing-a-policy.md goes through them."""
 
 from __future__ import annotations
 
-from gpuyard.core.kernel import Floats
+from gpuyard.core.arrays import Floats
 from gpuyard.policies.allocate.perjob import PerJob
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.policies.placement.interface import Placement, Room
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.snapshot import Snapshot
 
 
 def narrow_first(snapshot: Snapshot) -> Floats:
@@ -35,3 +37,15 @@ class Halves(PerJob):
     def amounts(self, ladder: Floats, share: Floats) -> Floats:  # noqa: ARG002
         """Ignore what the job can use."""
         return share / 2
+
+
+class Roomiest(Placement):
+    """The node with most free GPUs, but none of type K80."""
+
+    def allows(self, room: Room) -> bool:
+        """Refuse a node."""
+        return room.gpu_type != "K80"
+
+    def score(self, room: Room) -> float:
+        """Lowest is best."""
+        return -room.free_gpus

@@ -6,9 +6,10 @@ from typing import Any
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.workload import Job, Workload
+from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results import Run
-from gpuyard.simulation.engine import simulate
+from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.options import Options
 
 ROUND_S = 300.0
@@ -70,12 +71,12 @@ def workload(*jobs: Job) -> Workload:
 
 
 def run(
-    where: Cluster | str, jobs: list[Job] | Workload, policy: str = "fifo+tune", options: Options = DEFAULTS
+    where: Cluster | str, jobs: list[Job] | Workload, policy: str | Policy = "fifo+tune", options: Options = DEFAULTS
 ) -> Run:
     """Simulate, with the bundled profiles."""
     where = cluster(where) if isinstance(where, str) else where
     work = jobs if isinstance(jobs, Workload) else workload(*jobs)
-    return simulate(where, work, policy, options, zoo=zoo())
+    return simulate_cluster(where, work, policy, options, zoo=zoo())
 
 
 def finishes(done: Run) -> dict[int, float | None]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from benchmarks import arbitration
 from benchmarks.document import fill
-from benchmarks.emulated import models, overhead, overlap, sharing, steps, unseen
+from benchmarks.emulated import demo, models, overhead, overlap, sharing, steps, unseen
 from benchmarks.limits import Figure, table
 from benchmarks.running import report, run_named
 
@@ -19,6 +19,7 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "arbitration": arbitration.run,
     "overlap": overlap.run,
     "overhead": overhead.run,
+    "demo": demo.run,
 }
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from gpuyard import Options, Workload, generate, read_cluster, read_workload
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results.summary import jct_hours
-from gpuyard.simulation.engine import simulate
+from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.pool import Report, run_all
 
 SHARED = Path(os.environ.get("GPUYARD_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
@@ -49,9 +49,9 @@ class Case:
     steps: bool = True
     fixed_work: bool = False
     """Durations are those at the share of a node with 24 CPUs, 500 GB and 500 MB/s, whatever the nodes have."""
-    restart_s: float = 0.0
-    migration_s: float = 0.0
-    checkpoint_s: float = 0.0
+    restart_cost_s: float = 0.0
+    migration_cost_s: float = 0.0
+    checkpoint_cost_s: float = 0.0
 
     @property
     def mode(self) -> str:
@@ -87,10 +87,10 @@ def run_case(case: Case, report: Report) -> Figures:
     cluster = read_cluster(f"{case.nodes}x8:cpus={case.cpus},memory={case.memory_gb}GB,storage={case.storage_mbps}MB/s")
     options = Options(
         faithful=case.faithful, window=None if case.trace else case.window, static=case.static, timeline=False,
-        placement=case.placement, restart_s=case.restart_s, migration_s=case.migration_s,
-        checkpoint_s=case.checkpoint_s,
+        placement=case.placement, restart_cost_s=case.restart_cost_s, migration_cost_s=case.migration_cost_s,
+        checkpoint_cost_s=case.checkpoint_cost_s,
     )  # fmt: skip
-    run = simulate(cluster, workload_of(case), case.policy, options, zoo=zoo_of(case))
+    run = simulate_cluster(cluster, workload_of(case), case.policy, options, zoo=zoo_of(case))
     report(1.0)
     by_tenant: tuple[float, ...] = ()
     if case.tenants:

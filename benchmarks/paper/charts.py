@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from gpuyard.reports.canvas import DASHES, GRID, INK, MUTED, PAPER, SERIES, legend_above, new_figure
+from gpuyard.reports.chart_style import DASHES, GRID, INK, MUTED, PAPER, SERIES, legend_above, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

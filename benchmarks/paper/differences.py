@@ -78,14 +78,15 @@ DIFFERENCES = (
         "of this, steps between share and best", "fifo+tune, 9/h: share or best, then all steps",
         replace(_FIFO, steps=False), _FIFO,
     ),
-    Difference("a restart costs 1 min", "srtf+tune, 9/h", _SRTF, replace(_SRTF, restart_s=60.0)),
-    Difference("a restart costs 1 min", "las+tune, 9/h", _LAS, replace(_LAS, restart_s=60.0), most=1.0),
+    Difference("a restart costs 1 min", "srtf+tune, 9/h", _SRTF, replace(_SRTF, restart_cost_s=60.0)),
+    Difference("a restart costs 1 min", "las+tune, 9/h", _LAS, replace(_LAS, restart_cost_s=60.0), most=1.0),
     Difference(
         "a move costs 5 min", "srtf+tune, multi-GPU, 4/h", replace(_MULTI, policy="srtf+tune"),
-        replace(_MULTI, policy="srtf+tune", migration_s=300.0),
+        replace(_MULTI, policy="srtf+tune", migration_cost_s=300.0),
     ),
     Difference(
-        "a checkpoint every 30 min costs 1 min", "fifo+tune, 9/h", _FIFO, replace(_FIFO, checkpoint_s=60.0), most=1.0
+        "a checkpoint every 30 min costs 1 min", "fifo+tune, 9/h", _FIFO, replace(_FIFO, checkpoint_cost_s=60.0),
+        most=1.0
     ),
 )  # fmt: skip
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from benchmarks.paper.cases import SHARED
 from benchmarks.zoo.operations import write_operations
+from benchmarks.zoo.speeds import write_speeds
 from benchmarks.zoo.steps import write_steps
 
 ZOO = Path(str(files("gpuyard.profiles").joinpath("zoo")))
@@ -14,3 +15,4 @@ ZOO = Path(str(files("gpuyard.profiles").joinpath("zoo")))
 if __name__ == "__main__":
     write_operations(SHARED / "gpemu", ZOO / "operations.yaml")
     write_steps(SHARED / "gpemu", ZOO)
+    write_speeds(SHARED / "published-gpu", ZOO / "gpu_speed.yaml")

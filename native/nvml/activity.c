@@ -8,20 +8,20 @@
 #define POLICY_EXCLUSIVE 5 /* as the segment's header numbers the policies */
 
 /* Finds the GPU behind a handle and everybody at it. */
-static nvmlReturn_t observe(nvmlDevice_t device, struct gpuyard_gpu *gpu, struct company *company) {
+static nvmlReturn_t observe(nvmlDevice_t device, struct gpuyard_gpu *gpu, struct gpu_use *use) {
     unsigned int index;
     nvmlReturn_t result = look_up(device, &index, gpu);
-    return result == NVML_SUCCESS ? node_company(index, company) : result;
+    return result == NVML_SUCCESS ? node_gpu_use(index, use) : result;
 }
 
 static double between(double idle, double full, double busy) { return idle + (full - idle) * busy; }
 
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
     struct gpuyard_gpu gpu;
-    struct company company;
-    nvmlReturn_t result = memory == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &company);
+    struct gpu_use use;
+    nvmlReturn_t result = memory == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
     if (result == NVML_SUCCESS)
-        *memory = (nvmlMemory_t){gpu.memory_bytes, gpu.memory_bytes - company.memory, company.memory};
+        *memory = (nvmlMemory_t){gpu.memory_bytes, gpu.memory_bytes - use.memory, use.memory};
     return result;
 }
 
@@ -36,9 +36,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 /* Hardly any kernel leaves memory alone, so memory is taken to be busy whenever the GPU is. */
 EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates) {
     struct gpuyard_gpu gpu;
-    struct company company;
-    nvmlReturn_t result = rates == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &company);
-    if (result == NVML_SUCCESS) *rates = (nvmlUtilization_t){percent(company.busy), percent(company.busy)};
+    struct gpu_use use;
+    nvmlReturn_t result = rates == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
+    if (result == NVML_SUCCESS) *rates = (nvmlUtilization_t){percent(use.busy), percent(use.busy)};
     return result;
 }
 
@@ -63,10 +63,10 @@ IDLE_ENGINE(nvmlDeviceGetOfaUtilization)
 
 EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *milliwatts) {
     struct gpuyard_gpu gpu;
-    struct company company;
-    nvmlReturn_t result = milliwatts == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &company);
+    struct gpu_use use;
+    nvmlReturn_t result = milliwatts == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
     if (result == NVML_SUCCESS)
-        *milliwatts = (unsigned int)(1000 * between(gpu.idle_watts, gpu.max_watts, company.busy) + 0.5);
+        *milliwatts = (unsigned int)(1000 * between(gpu.idle_watts, gpu.max_watts, use.busy) + 0.5);
     return result;
 }
 
@@ -84,20 +84,20 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t de
 /* Power follows utilisation in a straight line, so energy needs no record: time idle, and work done. */
 EXPORT nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *millijoules) {
     struct gpuyard_gpu gpu;
-    struct company company;
-    nvmlReturn_t result = millijoules == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &company);
+    struct gpu_use use;
+    nvmlReturn_t result = millijoules == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
     if (result != NVML_SUCCESS) return result;
-    double age = company.age, work = company.done < age ? company.done : age;
+    double age = use.age, work = use.done < age ? use.done : age;
     *millijoules = (unsigned long long)(1000 * (gpu.idle_watts * age + (gpu.max_watts - gpu.idle_watts) * work));
     return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor, unsigned int *celsius) {
     struct gpuyard_gpu gpu;
-    struct company company;
+    struct gpu_use use;
     if (celsius == NULL || sensor != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
-    nvmlReturn_t result = observe(device, &gpu, &company);
-    if (result == NVML_SUCCESS) *celsius = (unsigned int)(between(IDLE_CELSIUS, BUSY_CELSIUS, company.busy) + 0.5);
+    nvmlReturn_t result = observe(device, &gpu, &use);
+    if (result == NVML_SUCCESS) *celsius = (unsigned int)(between(IDLE_CELSIUS, BUSY_CELSIUS, use.busy) + 0.5);
     return result;
 }
 
@@ -140,9 +140,9 @@ ANSWER(nvmlDeviceGetPowerState, unsigned int, NVML_PSTATE_0)
 
 EXPORT nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *reasons) {
     struct gpuyard_gpu gpu;
-    struct company company;
-    nvmlReturn_t result = reasons == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &company);
-    if (result == NVML_SUCCESS) *reasons = company.busy > 0 ? 0 : NVML_CLOCKS_EVENT_REASON_GPU_IDLE;
+    struct gpu_use use;
+    nvmlReturn_t result = reasons == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
+    if (result == NVML_SUCCESS) *reasons = use.busy > 0 ? 0 : NVML_CLOCKS_EVENT_REASON_GPU_IDLE;
     return result;
 }
 

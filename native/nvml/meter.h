@@ -5,9 +5,9 @@
 #include "segment.h"
 
 /* Seconds of work done up to a time of the node's clock. */
-double work_done(const struct gpuyard_seat *seat, double now);
+double work_done(const struct gpuyard_client *client, double now);
 
 /* The part of the `window` before now in which the GPU worked for the process, 0 to 1. */
-double utilisation(const struct gpuyard_seat *seat, double now, double window);
+double utilisation(const struct gpuyard_client *client, double now, double window);
 
 #endif

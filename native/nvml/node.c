@@ -90,30 +90,30 @@ nvmlReturn_t node_gpu(unsigned int index, struct gpuyard_gpu *gpu) {
     return NVML_SUCCESS;
 }
 
-nvmlReturn_t node_company(unsigned int index, struct company *company) {
+nvmlReturn_t node_gpu_use(unsigned int index, struct gpu_use *use) {
     struct gpuyard_header header;
     struct gpuyard_gpu gpu;
-    struct gpuyard_seat seat;
+    struct gpuyard_client client;
     nvmlReturn_t result = node_header(&header);
     if (result == NVML_SUCCESS) result = node_gpu(index, &gpu);
     if (result != NVML_SUCCESS) return result;
     double age = (seconds(CLOCK_MONOTONIC) - header.origin) * header.speed, now = header.origin + age;
     double window = GPUYARD_WINDOW_S * header.speed;
     unsigned long long time_us = (unsigned long long)(seconds(CLOCK_REALTIME) * 1e6);
-    *company = (struct company){.time_us = time_us, .age = age, .done = gpu.retired_busy};
-    for (unsigned int number = 0; number < GPUYARD_SEATS; number++) {
-        size_t offset = gpu_offset(index) + GPUYARD_GPU_LENGTH + (size_t)number * GPUYARD_SEAT_LENGTH;
-        if ((gpu.taken >> number & 1) == 0 || fetch(&seat, sizeof seat, offset) != NVML_SUCCESS) continue;
-        company->done += work_done(&seat, now); /* the work of the dead was done all the same */
+    *use = (struct gpu_use){.time_us = time_us, .age = age, .done = gpu.retired_busy};
+    for (unsigned int number = 0; number < GPUYARD_MAX_CLIENTS; number++) {
+        size_t offset = gpu_offset(index) + GPUYARD_GPU_LENGTH + (size_t)number * GPUYARD_CLIENT_LENGTH;
+        if ((gpu.connected >> number & 1) == 0 || fetch(&client, sizeof client, offset) != NVML_SUCCESS) continue;
+        use->done += work_done(&client, now); /* the work of the dead was done all the same */
         if (!is_locked(file, (off_t)offset)) continue;
-        struct sitter *sitter = &company->sitters[company->count++];
-        *sitter = (struct sitter){(unsigned int)seat.pid, seat.reserved + gpu.context_bytes,
-                                  utilisation(&seat, now, window)};
-        company->memory += sitter->memory;
-        company->busy += sitter->busy;
+        struct client_use *client_use = &use->clients[use->count++];
+        *client_use = (struct client_use){(unsigned int)client.pid, client.reserved + gpu.context_bytes,
+                                  utilisation(&client, now, window)};
+        use->memory += client_use->memory;
+        use->busy += client_use->busy;
     }
-    if (company->busy > 1) company->busy = 1;
-    if (company->memory > gpu.memory_bytes) company->memory = gpu.memory_bytes;
+    if (use->busy > 1) use->busy = 1;
+    if (use->memory > gpu.memory_bytes) use->memory = gpu.memory_bytes;
     return NVML_SUCCESS;
 }
 

@@ -13,8 +13,9 @@ from gpuyard._version import __version__
 if TYPE_CHECKING:
     from gpuyard.core.cluster import Cluster
     from gpuyard.core.errors import GpuyardError, InputError
+    from gpuyard.core.service import Service
     from gpuyard.core.workload import Job, Workload
-    from gpuyard.emulation.here import emulate
+    from gpuyard.emulation.in_process import emulate
     from gpuyard.results import Run, load_run
     from gpuyard.simulation.options import Options
     from gpuyard.simulation.study import simulate
@@ -27,6 +28,7 @@ __all__ = [
     "Job",
     "Options",
     "Run",
+    "Service",
     "Workload",
     "__version__",
     "emulate",
@@ -44,8 +46,9 @@ _HOMES = {
     "Job": "core.workload",
     "Options": "simulation.options",
     "Run": "results",
+    "Service": "core.service",
     "Workload": "core.workload",
-    "emulate": "emulation.here",
+    "emulate": "emulation.in_process",
     "generate": "traces",
     "load_run": "results",
     "read_cluster": "traces",

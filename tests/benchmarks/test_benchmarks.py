@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import golden_run, growth, million, start
+from benchmarks import golden_run, growth, million, start, tables
 from benchmarks.document import fill
+from benchmarks.emulated import demo
 from benchmarks.limits import Figure, failures
 from benchmarks.measure import bare_heap_floor, heap_floor
 from benchmarks.scale_chart import chart, curve_table
@@ -39,6 +40,24 @@ def test_the_golden_run_reports_a_wrong_mean() -> None:
 def test_growth_and_start_give_figures() -> None:
     assert all(figure.value > 0 for figure in growth.run(repeats=1, sizes=(32,)))
     assert all(figure.value > 0 for figure in start.run(repeats=1))
+
+
+def test_tables_give_figures() -> None:
+    assert all(figure.value > 0 for figure in tables.run(repeats=1, jobs=100))
+
+
+def test_the_trends_of_the_demo_have_limits() -> None:
+    shown = {
+        "AlexNet, 6 cores decode: images/s": 500.0, "AlexNet, 1 core decodes: images/s": 100.0,
+        "ResNet-50, 6 cores decode: images/s": 200.0, "ResNet-50, 1 core decodes: images/s": 100.0,
+        "AlexNet waits for the disk: % of time": 30.0, "ResNet-50 waits for the disk: % of time": 5.0,
+        "ResNet-50, 1 on one GPU: images/s of each": 202.0, "ResNet-50, 2 on one GPU: images/s of each": 101.0,
+        "ResNet-50, 3 on one GPU: images/s of each": 67.3,
+        "CPU- and GPU-bound job, one after the other / together": 1.5,
+    }  # fmt: skip
+    assert failures(demo.trends(shown)) == []
+    unfair = shown | {"ResNet-50, 3 on one GPU: images/s of each": 90.0}
+    assert len(failures(demo.trends(unfair))) == 1
 
 
 def test_a_small_million() -> None:

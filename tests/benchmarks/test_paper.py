@@ -26,7 +26,7 @@ def tiny(case: Case) -> Figures:
         Case("fifo+tune", faithful=True),
         Case("srtf+proportional", multi_gpu=True, load=4.0, penalty=False),
         Case("drf+tune", tenants=True),
-        Case("fifo+tune", steps=False, restart_s=300.0, checkpoint_s=60.0),
+        Case("fifo+tune", steps=False, restart_cost_s=300.0, checkpoint_cost_s=60.0),
     ],
 )
 def test_a_case_runs(case: Case) -> None:

@@ -9,7 +9,7 @@ import pytest
 import gpuyard
 
 PROMISED = [
-    *("Cluster", "GpuyardError", "InputError", "Job", "Options", "Run", "Workload", "__version__"),
+    *("Cluster", "GpuyardError", "InputError", "Job", "Options", "Run", "Service", "Workload", "__version__"),
     *("emulate", "generate", "load_run", "read_cluster", "read_workload", "simulate"),
 ]
 

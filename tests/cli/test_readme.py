@@ -17,7 +17,7 @@ README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding=
 
 def simulate(folder: Path, *args: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "gpuyard", "simulate", "--quiet", "--no-timeline", "--format", "json", *args]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=300, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, timeout=900, check=True)
     rows: list[dict[str, Any]] = json.loads(done.stdout)
     return rows
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.builders import cluster, examples
 
+from gpuyard.core.arrays import Floats, Small
+from gpuyard.core.books import Books, held_gpus
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import LedgerError
-from gpuyard.core.kernel import Floats, Small
-from gpuyard.core.ledger import WHOLE, Books, Ledger
+from gpuyard.core.grants import WHOLE
+from gpuyard.core.ledger import Ledger
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "gpuyard"
 
@@ -24,7 +26,7 @@ def ledger(shape: str = "2x4", *widths: float) -> Ledger:
     sizes = np.array(widths or (1.0, 1.0, 2.0, 0.5, 0.6))
     gpus = np.maximum(sizes, 1).astype(np.int64)
     milli = np.where(sizes < 1, sizes * WHOLE, WHOLE).astype(np.int64)
-    return Ledger(cluster(shape, "cpus=12,memory=100GB"), gpus, milli)
+    return Ledger.of(cluster(shape, "cpus=12,memory=100GB"), gpus, milli)
 
 
 def amounts(cpus: float = 1.0, memory: float = 1.0, storage: float = 1.0, network: float = 0.0) -> Floats:
@@ -39,7 +41,7 @@ def picture(book: Ledger) -> list[object]:
     """All that the books say, apart from what a job held last."""
     books = book.books
     return [books.free.tolist(), books.gpu_free.tolist(), books.whole_free.tolist(), books.up.tolist(),
-            books.slot.tolist(), books.head.tolist(), books.wished.tolist(), book.holders.tolist()]  # fmt: skip
+            books.slot.tolist(), books.head.tolist(), books.demanded.tolist(), book.holders.tolist()]  # fmt: skip
 
 
 def test_a_job_takes_and_gives_back() -> None:
@@ -137,8 +139,8 @@ def cooked(books: Books, name: str, value: float) -> None:
         lambda books: cooked(books, "free", 5.0),
         lambda books: cooked(books, "gpu_free", 1),
         lambda books: cooked(books, "whole_free", 2),
-        lambda books: cooked(books, "held", 13.0),
-        lambda books: cooked(books, "milli", 2000),
+        lambda books: cooked(books, "line_amounts", 13.0),
+        lambda books: cooked(books, "line_part", 2000),
     ],
 )
 def test_the_check_sees_when_books_are_cooked(spoil: Callable[[Books], None]) -> None:
@@ -167,7 +169,7 @@ class AgainstPlainBooks(RuleBasedStateMachine):
         ]
         self.gpus = [max(int(size), 1) for size in sizes]
         self.milli = [round(size * 1000) if size < 1 else 1000 for size in sizes]
-        self.book = Ledger(Cluster(tuple(groups)), np.array(self.gpus), np.array(self.milli))
+        self.book = Ledger.of(Cluster(tuple(groups)), np.array(self.gpus), np.array(self.milli))
         self.node_of = [node for node, (gpus, _, _) in enumerate(nodes) for _ in range(gpus)]
         self.capacity = [(cpus * 1024, memory * 1024) for _, cpus, memory in nodes]
         self.free = [list(both) for both in self.capacity]
@@ -243,13 +245,12 @@ class AgainstPlainBooks(RuleBasedStateMachine):
         assert books.gpu_free.tolist() == self.gpu_free
         assert (books.free[:, :2] * 1024).tolist() == self.free
         for job, (gpus, cpus, memory) in self.held.items():
-            first = books.first_held[job]
-            assert books.held_gpus[first : first + len(gpus)].tolist() == gpus
-            assert (books.held[job, :2] * 1024).tolist() == [cpus, memory]
+            assert held_gpus(books, job).tolist() == gpus
+            assert (books.line_amounts[books.first_line[job], :2] * 1024).tolist() == [cpus, memory]
         for gpu in range(len(self.node_of)):
             named, place = [], int(books.head[gpu])
             while place >= 0:
-                named.append(int(books.held_by[place]))
+                named.append(int(books.line_holder[place]))
                 place = int(books.following[place])
             assert sorted(named) == sorted(job for job, (gpus, _, _) in self.held.items() if gpu in gpus)
         self.book.check()
@@ -288,7 +289,7 @@ def writes_of_books(file: Path) -> list[str]:
 
 
 def test_only_the_ledger_writes_its_books() -> None:
-    elsewhere = [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "core" / "ledger.py"]
+    elsewhere = [file for file in sorted(SOURCE.rglob("*.py")) if file != SOURCE / "core" / "books.py"]
     assert [line for file in elsewhere for line in writes_of_books(file)] == []
 
 
@@ -296,4 +297,4 @@ def test_writing_elsewhere_would_be_seen(tmp_path: Path) -> None:
     file = tmp_path / "bad.py"
     file.write_text("self.ledger.books.free[0, 1] -= 2\nbooks.slot[3] = 1\na, books.up[0] = 1, 2\n")
     assert len(writes_of_books(file)) == 3
-    assert len(writes_of_books(SOURCE / "core" / "ledger.py")) > 10
+    assert len(writes_of_books(SOURCE / "core" / "books.py")) > 10

@@ -8,7 +8,8 @@ from tests.docs.pages import ROOT
 import gpuyard
 from gpuyard.core.errors import InputError
 from gpuyard.policies.allocate.tune import Tune
-from gpuyard.policies.registry import Order, Policy, resolve
+from gpuyard.policies.policy import Order, Policy
+from gpuyard.policies.resolve import resolve
 
 EXAMPLES = ROOT / "examples" / "yard_policies.py"
 
@@ -69,5 +70,5 @@ def test_one_part_is_enough(policy: str, name: str) -> None:
 
 def test_an_allocation_of_ones_own_takes_at_most_fifteen_lines() -> None:
     parts = EXAMPLES.read_text(encoding="utf-8").split("\n\n\n")[1:]
-    assert len(parts) == 4
+    assert len(parts) == 5
     assert all(len(part.strip().splitlines()) <= 15 for part in parts)

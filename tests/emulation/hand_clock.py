@@ -1,6 +1,6 @@
 """A clock that stands still until a test, or a wait, moves it: every time is exact."""
 
-from gpuyard.emulation.device import Gpu, PrivateSeat
+from gpuyard.emulation.device import Gpu, SoleGpuClient
 from gpuyard.profiles.gpus import GpuKind
 
 KIND = GpuKind(
@@ -40,4 +40,4 @@ class HandClock:
 def gpu_by_hand(memory_bytes: int = KIND.memory_bytes) -> tuple[Gpu, HandClock]:
     """Make a GPU that nobody shares, and the clock that it goes by."""
     clock = HandClock()
-    return Gpu(0, KIND, clock, PrivateSeat(memory_bytes)), clock
+    return Gpu(0, KIND, clock, SoleGpuClient(memory_bytes)), clock

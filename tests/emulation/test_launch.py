@@ -23,7 +23,7 @@ def python(program: str, *options: str) -> Finished:
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
 
@@ -82,7 +82,7 @@ def test_exit_codes_are_those_of_the_command(program: str, code: int) -> None:
 def test_the_command_gets_its_input_and_its_arguments() -> None:
     done = subprocess.run(
         [*LAUNCH, "--quiet", "--clock", "virtual", "--", "python", "-c", "import sys; print(sys.argv, input())", "--x"],
-        env=environment(), input="typed\n", capture_output=True, text=True, timeout=60, check=False,
+        env=environment(), input="typed\n", capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.stdout == "['-c', '--x'] typed\n"
 
@@ -111,7 +111,7 @@ def test_the_command_decides_what_to_do_when_it_is_told_to_end(name: str) -> Non
             os.killpg(process.pid, number)  # as a terminal does at Ctrl-C
         else:
             process.send_signal(number)
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=900)
     assert (process.returncode, out, err) == (5, f"told {int(number)}\n", "")
 
 
@@ -147,7 +147,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(
 def test_without_torch_it_says_what_to_install() -> None:
     blocked = "import sys; sys.modules['torch'] = None; from gpuyard.cli import main; main(['emulate', '--', 'true'])"
     done = subprocess.run(
-        [sys.executable, "-c", blocked], env=environment(), capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", blocked], env=environment(), capture_output=True, text=True, timeout=900, check=False
     )
     assert done.returncode == 1
     assert only_line(done).endswith("gpuyard emulate needs the 'torch' extra: pip install 'gpuyard[torch]'")
@@ -156,7 +156,7 @@ def test_without_torch_it_says_what_to_install() -> None:
 def test_nothing_is_left_behind(tmp_path: Path) -> None:
     done = subprocess.run(
         [*LAUNCH, "--quiet", "--node", f"test-{uuid4().hex[:12]}", "--", "python", "-c", "pass"],
-        env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=60, check=False,
+        env=environment(TMPDIR=str(tmp_path)), capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []

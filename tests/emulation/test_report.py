@@ -31,7 +31,7 @@ def test_a_process_that_used_gpus_says_what_it_did(tmp_path: Path) -> None:
         used.gpu(index).memory.give_back(used.gpu(index).memory.take((index + 1) * 10 * MIB))
         used.gpu(index).synchronize()
     used.report.steps = 7
-    used.report.anchored("profile vgg11 (measured)", 4.0, 0.02)
+    used.report.used_profile("profile vgg11 (measured)", 4.0, 0.02)
     used.close()
     part = written(tmp_path)
     assert part["gpus"] == [0, 1]
@@ -61,7 +61,8 @@ def test_a_process_that_used_no_gpu_says_nothing(tmp_path: Path) -> None:
 
 def part(**changes: Any) -> dict[str, Any]:
     return {
-        "pid": 1, "gpus": [0], "emulated_seconds": 10.0, "device_seconds": 8.0, "waited_seconds": 5.0,
+        "pid": 1, "rank": 0, "started_here": 1.0, "gpus": [0],
+        "emulated_seconds": 10.0, "device_seconds": 8.0, "waited_seconds": 5.0,
         "peak_memory_bytes": 100, "peak_reserved_bytes": 200, "kernels": 50, "steps": 5,
         "duration_models": {"costs": 1.0, "profile": 7.0}, "expected_error": 0.01, "notices": [],
     } | changes  # fmt: skip
@@ -69,7 +70,9 @@ def part(**changes: Any) -> dict[str, Any]:
 
 def test_the_parts_of_all_processes_are_put_together(tmp_path: Path) -> None:
     (tmp_path / "1.json").write_text(json.dumps(part()), encoding="utf-8")
-    other = part(pid=2, device_seconds=3.0, peak_memory_bytes=900, duration_models={"costs": 30.0}, expected_error=None)
+    other = part(
+        pid=2, rank=1, device_seconds=3.0, peak_memory_bytes=900, duration_models={"costs": 30.0}, expected_error=None
+    )
     (tmp_path / "2.json").write_text(json.dumps(other), encoding="utf-8")
     (tmp_path / "3.part").write_text("{", encoding="utf-8")  # of a process that was killed while it wrote
     report = combine(tmp_path, "2xV100", ["V100", "V100"], wall_seconds=11.0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.emulation.hand_clock import KIND
 
-from gpuyard.emulation.timeline import LAUNCH_QUEUE, STREAM_POOL, Engine, Stream, Timeline
+from gpuyard.emulation.timeline import LAUNCH_QUEUE, STREAM_POOL, Engine, StreamQueue, Timeline
 
 STREAMS, ENGINES = 3, 3
 
@@ -29,7 +29,7 @@ class Call:
 class Ran:
     """When it ran."""
 
-    stream: Stream
+    stream: StreamQueue
     engine: Engine | None
     start: float
     end: float

@@ -145,7 +145,7 @@ def test_a_single_gpu_job_makes_room_so_that_a_wide_one_is_not_spread() -> None:
 
 
 def test_nobody_is_moved_when_moving_costs_more_than_it_gains() -> None:
-    done = a_pair_that_finds_one_gpu_on_each_node(migration_s=5 * HOUR)
+    done = a_pair_that_finds_one_gpu_on_each_node(migration_cost_s=5 * HOUR)
     (pair,) = spans(done, 8)
     assert len(nodes_of(pair)) == 2
     assert sum(column(done, "moves").values()) == 0
@@ -180,7 +180,7 @@ def test_a_job_never_spans_gpu_types() -> None:
 
 def test_a_quota_holds_a_tenant_back_while_gpus_are_free() -> None:
     jobs = [job(i, tenant="red") for i in range(3)] + [job(3, tenant="blue")]
-    done = run(cluster(), jobs, "fifo+tune", Options(quotas={"red": 2}))
+    done = run(cluster(), jobs, "fifo+tune", Options(quota={"red": 2}))
     third = starts(done)[2]
     assert third is not None
     assert starts(done) == {0: 0, 1: 0, 2: third, 3: 0}
@@ -190,7 +190,7 @@ def test_a_quota_holds_a_tenant_back_while_gpus_are_free() -> None:
 
 def test_a_quota_that_lets_nobody_in_stalls_and_says_who_waits() -> None:
     with pytest.raises(StallError, match="job 7"):
-        run(cluster(), [job(7, tenant="red")], "fifo+tune", Options(quotas={"red": 0.5}))
+        run(cluster(), [job(7, tenant="red")], "fifo+tune", Options(quota={"red": 0.5}))
 
 
 def test_a_wish_that_no_node_can_ever_grant_is_cut_to_what_a_node_has() -> None:

@@ -4,7 +4,7 @@ import pytest
 from tests.builders import cluster, column, finishes, job, run, starts
 
 from gpuyard.core.workload import Job
-from gpuyard.simulation.options import STARVATION_S, Options
+from gpuyard.simulation.options import Options
 
 HOUR = 3600.0
 
@@ -138,11 +138,21 @@ def test_priority_comes_before_everything_else(order: str) -> None:
     assert sorted(finish, key=lambda job_id: finish[job_id] or 0) == [2, 1, 0]
 
 
-def test_a_job_that_has_waited_a_thousand_hours_goes_first() -> None:
-    """Two long jobs of high rank by SRTF keep a longer one out; after 1000 h its turn comes."""
-    jobs = [job(0, hours=1500), job(1, hours=900), job(2, hours=950, at=60)]
-    done = run(cluster("1x1", "cpus=3,memory=62.5GB"), jobs, "srtf+proportional")
+STARVED = [job(0, hours=1500), job(1, hours=900), job(2, hours=950, at=60)]
+"""Two long jobs of high rank by SRTF keep a longer one out."""
+
+
+def test_nobody_is_raised_unasked() -> None:
+    done = run(cluster("1x1", "cpus=3,memory=62.5GB"), STARVED, "srtf+proportional")
+    assert starts(done)[0] == (900 + 950) * HOUR
+    assert done.info["starved_starts"] == 0
+
+
+def test_with_the_rule_a_job_that_has_waited_a_thousand_hours_goes_first() -> None:
+    limit_s = 1000 * HOUR
+    done = run(cluster("1x1", "cpus=3,memory=62.5GB"), STARVED, "srtf+proportional", Options(starvation_s=limit_s))
     began = starts(done)[0]
     assert began is not None
-    assert STARVATION_S < began <= STARVATION_S + 600
+    assert limit_s < began <= limit_s + 600
+    assert done.info["starved_starts"] >= 1
     assert done.jobs["preemptions"].to_list()[2] == 1

@@ -30,13 +30,30 @@ def test_gpus_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert {row["gpu"]: row["step_times"] for row in rows}["H100"] == "estimate"
 
 
-def test_list_has_step_and_throughput_profiles(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_has_a_row_for_each_model_with_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     gpuyard("profiles", "list", "--format", "json")
-    rows = json.loads(capsys.readouterr().out)
-    kinds = [row["kind"] for row in rows]
-    assert (kinds.count("step"), kinds.count("throughput")) == (36, 13)
-    (resnet,) = [row for row in rows if row["model"] == "resnet50"]
-    assert resnet["gpus"] == ["K80", "M40", "P100", "V100", "RTX6000", "A100"]
+    rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
+    assert len(rows) == 13 + 36 - 5
+    assert rows["res50"]["also"] == ["resnet50"]
+    assert rows["res50"]["throughput"] == rows["gnmt"]["throughput"] == "on V100"
+    assert rows["res50"]["steps"] == rows["vgg16"]["steps"] == ["K80", "M40", "P100", "V100", "RTX6000", "A100"]
+    assert (rows["vgg16"]["throughput"], rows["gnmt"]["steps"]) == ("", [])
+
+
+@pytest.mark.parametrize("name", ["res50", "resnet50"])
+def test_show_has_all_parts_of_a_model_in_one_place(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    gpuyard("profiles", "show", name)
+    text = capsys.readouterr().out
+    assert "ResNet-50" in text
+    assert "1.15 at best, with 4 CPUs" in text
+    assert "fp32 on K80, M40, P100, V100, RTX6000, A100; source: GPEmu" in text
+    gpuyard("profiles", "show", name, "--format", "json")
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["throughput"][3][1] == 1.15
+    speeds = {row["gpu"]: row for row in shown["rows"]}
+    assert (speeds["V100"]["speed"], speeds["V100"]["known"]) == (1.0, "reference")
+    assert (speeds["A100"]["known"], speeds["H100"]["known"]) == ("measured", "estimated")
+    assert speeds["K80"]["speed"] < 0.2 < 2 < speeds["A100"]["speed"]
 
 
 def test_show_as_json_is_an_object_with_rows(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,7 +79,8 @@ def test_show_as_table_names_the_source_and_as_csv_only_rows(capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["show", "res50", "--gpu", "V100"], "'res50' has no step profile. Did you mean 'resnet50'"),
+        (["show", "gnmt", "--gpu", "V100"], "'gnmt' has no step profile"),
+        (["show", "res51"], "'res51' is not a model gpuyard has a profile of. Did you mean 'res50'"),
         (["show", "resnet50", "--gpu", "V10"], "'V10' is not a GPU kind gpuyard knows"),
         (["import", "none.yaml"], "none.yaml: cannot be read as a step profile file"),
         (["fit", "none.csv"], "none.csv: cannot be read as a table of measurements"),
@@ -84,8 +102,9 @@ def test_measurements_become_a_profile_in_use(tmp_path: Path, capsys: pytest.Cap
     gpuyard("profiles", "import", tmp_path / "out" / "b.yaml")
     assert "b@A100-fp16.yaml: imported" in capsys.readouterr().err
     assert find_step_profile("A100", "b", precision="fp16").at(6).step_s == pytest.approx(0.18)
-    gpuyard("profiles", "list", "--format", "csv")
-    assert "step,b,fp16," in capsys.readouterr().out
+    gpuyard("profiles", "list", "--format", "json")
+    (row,) = [row for row in json.loads(capsys.readouterr().out) if row["model"] == "b"]
+    assert (row["steps"], row["precisions"]) == (["A100"], ["fp16"])
 
 
 def test_a_model_whose_name_makes_no_file_name_is_refused_and_nothing_is_written(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from gpuyard.profiles import gpu_kinds, load_zoo, operation_costs
+from gpuyard.profiles.reading import bundled_yaml
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "profiles.md").read_text(encoding="utf-8")
 
@@ -20,8 +21,14 @@ def test_example_file_loads(tmp_path: Path) -> None:
     assert load_zoo([path]).profile("mynet").best() == (6, 125, 80, 1.9)
 
 
-def test_example_code_runs() -> None:
-    exec(compile(example("python"), "docs/profiles.md", "exec"), {})
+def test_stated_errors_of_gpu_speeds_are_those_measured() -> None:
+    errors = bundled_yaml("gpu_speed.yaml")["errors"]
+    rows = [line.split("|")[3:5] for line in TEXT.splitlines() if line.startswith(("| 4, mean", "| 5, from"))]
+    stated = [
+        [f" {errors[name][figure]:.1%} " for figure in ("median", "p90")] for name in ("other_model", "other_gpu")
+    ]
+    assert rows == stated
+    assert f"the {errors['other_gpu']['pairs']} measured pairs" in TEXT
 
 
 def test_every_bundled_model_is_listed() -> None:

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from gpuyard.core.errors import InputError
-from gpuyard.profiles import Zoo, load_zoo
+from gpuyard.profiles import Slowdown, Zoo, load_zoo
 from gpuyard.profiles.files import parse
 
 GOOD = """
@@ -55,6 +55,13 @@ def test_own_profile_joins_the_zoo(tmp_path: Path) -> None:
         ("task: image", "task: image\n    published: {4: [1, 1, 1, 1]}", "models.mynet.published", "ratio 3"),
         ("  mynet:", "  alexnet:", "models", "'alexnet' already has a profile"),
         ("  mynet:", "  generic:", "models", "'generic' already has a profile"),
+        ("  mynet:", "  ResNet-50:", "models", "'ResNet-50' already has a profile, as 'res50'. Give it another name"),
+        ("task: image", "aliases: [resnet50]", "models", "'resnet50' already has a profile, as 'res50'"),
+        ("task: image", "replace: true", "models", "'mynet' replaces no model that gpuyard has a profile of"),
+        ("task: image", "replace: maybe", "models.mynet.replace", "'maybe' input should be a valid boolean"),
+        ("    throughput: [[1], [1.5]]\n", "", "models.mynet", "has none of throughput, steps, latency"),
+        ("task: image", "memory_mib: {8: -1}", "models.mynet.memory_mib.8", "-1 input should be greater than 0"),
+        ("task: image", "memory_mib: {0: 9}", "models.mynet.memory_mib.0.[key]", "greater than or equal to 1"),
     ],
 )
 def test_broken_files(tmp_path: Path, old: str, new: str, field: str | None, rule: str) -> None:
@@ -64,6 +71,92 @@ def test_broken_files(tmp_path: Path, old: str, new: str, field: str | None, rul
     assert str(caught.value.file).endswith("mine.yaml")
     assert caught.value.field == field
     assert rule in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "field", "rule"),
+    [
+        ("latency: [{gpu: A100, slices: {1.5: {1: 3}}}]", "latency.0.slices.1.5.[key]", "less than or equal to 1"),
+        ("latency: [{gpu: A100, slices: {0.5: {1: 0}}}]", "latency.0.slices.0.5.1", "0 input should be greater than 0"),
+        ("latency: [{gpu: A100, slices: {}}]", "latency.0.slices", "at least 1 item"),
+        ("slowdown: [{beside: gnmt, factor: 0.5}]", "slowdown.0.factor", "greater than or equal to 1"),
+        (
+            "steps: [{gpus: {A100: {steps: {8: [1]}}}}]",
+            "steps.0.gpus.A100.steps.8",
+            "must be [forward_ms, backward_ms]",
+        ),
+        ("steps: [{model: other, gpus: {}}]", "steps.0.gpus", "at least 1 item"),
+    ],
+)
+def test_broken_parts(tmp_path: Path, part: str, field: str, rule: str) -> None:
+    with pytest.raises(InputError) as caught:
+        load(tmp_path, GOOD.replace("task: image", part))
+    assert caught.value.field == f"models.mynet.{field}"
+    assert rule in str(caught.value)
+
+
+ALL_PARTS = """
+models:
+  mynet:
+    aliases: [my_network]
+    iteration_s: 0.5
+    gpu_type: a100
+    grid: {cpus: [3, 6], memory_gb: [62.5]}
+    throughput: [[1], [1.5]]
+    gpu_speed: {tesla-v100: 0.4}
+    steps:
+    - {precision: bf16, gpus: {A100: {steps: {8: [10, 20], 16: [20, 40]}}}}
+    latency:
+    - {gpu: A100, slices: {1.0: {1: 4, 8: 11}, 0.5: {1: 7, 8: 20}}}
+    memory_mib: {8: 2000, 16: 3000}
+    slowdown:
+    - {beside: res50, factor: 1.3, gpu: a100-40gb}
+"""
+
+
+def test_one_file_holds_every_part(tmp_path: Path) -> None:
+    zoo = load(tmp_path, ALL_PARTS)
+    profile = zoo.profile("MyNetwork")
+    assert (profile.name, profile.gpu_type, profile.top_speed) == ("mynet", "A100", 1.5)
+    assert (profile.factor("A100-40GB"), profile.factor("V100")) == (1.0, 0.4)
+    (steps,) = zoo.steps("mynet")
+    assert (steps.gpu, steps.precision) == ("A100", "bf16")
+    assert steps.at(8).step_s == pytest.approx(0.03)
+    (latency,) = profile.latency
+    assert [latency.at(1), latency.at(8, 0.5), latency.at(4, 1.0)] == pytest.approx([0.004, 0.020, 0.007])
+    assert profile.memory is not None
+    assert profile.memory.at(12) == 2500 * 2**20
+    assert profile.slowdown == (Slowdown("res50", 1.3, "A100"),)
+
+
+def test_what_was_not_measured_is_not_made_up(tmp_path: Path) -> None:
+    profile = load(tmp_path, ALL_PARTS).profile("mynet")
+    assert profile.memory is not None
+    with pytest.raises(InputError, match=r"field slice: 0.25 is not a slice that was measured. Measured: 1, 0.5"):
+        profile.latency[0].at(1, 0.25)
+    with pytest.raises(InputError, match=r"field batch: 32 is beyond the batch sizes that were measured, 8 to 16"):
+        profile.memory.at(32)
+
+
+@pytest.mark.parametrize("name", ["res50", "resnet50", "ResNet-50"])
+def test_a_bundled_model_is_replaced_under_all_its_names_when_asked(tmp_path: Path, name: str) -> None:
+    zoo = load(tmp_path, GOOD.replace("  mynet:", f"  {name}:\n    replace: true"))
+    assert zoo.profile("res50") is zoo.profile("resnet50")
+    assert (zoo.profile("res50").name, zoo.profile("res50").top_speed) == ("res50", 1.5)
+    assert zoo.names == load_zoo().names
+    with pytest.raises(InputError, match="no published scalars"):
+        zoo.published("res50", 3)
+
+
+def test_a_model_of_the_step_zoo_gets_a_throughput(tmp_path: Path) -> None:
+    zoo = load(tmp_path, GOOD.replace("  mynet:", "  vgg16:"))
+    assert zoo.profile("vgg16").top_speed == 1.5
+    assert len(zoo.steps("vgg16")) == 6
+
+
+def test_defaults_join_those_of_the_zoo(tmp_path: Path) -> None:
+    zoo = load(tmp_path, GOOD.replace("models:", "default: [mynet]\nmodels:"))
+    assert zoo.default_names == (*load_zoo().default_names, "mynet")
 
 
 def test_a_model_that_stands_twice(tmp_path: Path) -> None:

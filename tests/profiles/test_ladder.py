@@ -1,5 +1,7 @@
 """The allocations worth giving a job."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from gpuyard.profiles import ModelProfile, Zoo, demand_ladder, ladder, load_zoo
 
 SHARES = st.tuples(st.floats(0.1, 30), st.floats(1, 300), st.floats(0, 300))
+FACTORS = st.just(1.0) | st.floats(0.05, 20)
 NAMES = st.sampled_from(load_zoo().names)
 
 
@@ -36,12 +39,38 @@ def test_share_between_measured_points(zoo: Zoo) -> None:
     assert row.tolist() == [3.5, 62.5, 62.5, pytest.approx(1.15)]
 
 
-def test_gpu_type_scales_speeds_only() -> None:
-    base = {"name": "x", "title": "x", "task": "t", "batch": 1, "iteration_s": 1.0}
-    grid = {"cpu_grid": np.array([3.0, 6.0]), "memory_grid": np.array([62.5]), "throughput": np.array([[1.0], [2.0]])}
-    profile = ModelProfile(**base, **grid, storage_mbps=0.0, spread_penalty=1.0, gpu_speed={"A100": 2.5})  # type: ignore[arg-type]
-    assert ladder(profile, (3, 62.5, 0), "A100").tolist() == [[3, 62.5, 0, 2.5], [6, 62.5, 0, 5.0]]
-    assert ladder(profile, (3, 62.5, 0), "V100")[:, 3].tolist() == [1.0, 2.0]
+def test_a_faster_gpu_adds_rows_and_a_slower_one_takes_them_away(zoo: Zoo) -> None:
+    profile = replace(zoo.profile("res50"), gpu_speed={"fast": 2.0, "slow": 0.8})
+    fast, slow = ladder(profile, (3, 62.5, 62.5), "fast"), ladder(profile, (3, 62.5, 62.5), "slow")
+    assert fast[:, 0].tolist() == [3, 4, 5, 6, 7, 8]
+    assert fast[:, 3] == pytest.approx([1.0, 1.15, 1.4375, 1.725, 2.0125, 2.3])
+    # 0.92 of the way from 0.74 with 2 CPUs to 1.0 with 3.
+    assert slow.tolist() == [[2 + 709 / 1024, 62.5, 57.5, pytest.approx(0.92)]]
+    assert ladder(profile, (3, 62.5, 62.5), "V100").tolist() == ladder(profile, (3, 62.5, 62.5)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "factor", "cpus"),
+    [("alexnet", 0.2606292517006803, 2.3125), ("res18", 0.7291666666666667, 6), ("res50", 0.8271739130434783, 2.8125)],
+)
+def test_no_row_is_added_for_the_last_bit(zoo: Zoo, name: str, factor: float, cpus: float) -> None:
+    """At so many CPUs the pipeline feeds what this GPU takes, but for a rounding error."""
+    profile = replace(zoo.profile(name), gpu_speed={"other": factor})
+    assert ladder(profile, (0.25, 62.5, 62.5), "other")[-1, 0] == cpus
+
+
+def test_a_share_between_memory_points_keeps_its_memory_on_a_faster_gpu() -> None:
+    """With 75 GB the model waits for its disk; that a fast GPU gains much from 100 GB on does not help it here."""
+    profile = ModelProfile(
+        name="cache",
+        title="Cache",
+        iteration_s=1.0,
+        cpu_grid=np.array([2.0, 4.0]),
+        memory_grid=np.array([50.0, 100.0]),
+        throughput=np.array([[0.5, 1.0], [0.8, 1.0]]),
+        gpu_speed={"fast": 10.0},
+    )
+    assert ladder(profile, (4, 75, 0), "fast")[0].tolist() == [4, 75, 0, pytest.approx(0.9)]
 
 
 def test_climbing_gives_nothing_back() -> None:
@@ -61,19 +90,19 @@ def test_climbing_gives_nothing_back() -> None:
     assert ladder(profile, (3, 100, 0)).tolist() == [[3, 100, 0, 1.0], [4, 100, 0, 1.2]]
 
 
-@given(NAMES, SHARES)
-def test_every_ladder(name: str, share: tuple[float, float, float]) -> None:
-    profile = load_zoo().profile(name)
-    rows = ladder(profile, share)
-    floored = [np.floor(amount * 1024) / 1024 for amount in share]
-    assert np.all(rows[0, :3] <= floored)
-    assert rows[0, 3] >= profile.speed(*floored) - 1e-9
+@given(NAMES, SHARES, FACTORS)
+def test_every_ladder(name: str, share: tuple[float, float, float], factor: float) -> None:
+    profile = replace(load_zoo().profile(name), gpu_speed={"other": factor})
+    rows = ladder(profile, share, "other")
+    cpus, memory, storage = (np.floor(amount * 1024) / 1024 for amount in share)
+    assert np.all(rows[0, :3] <= [cpus, memory, storage])
+    assert rows[0, 3] >= profile.speed(cpus, memory, storage, "other") - 1e-9
     assert np.all(np.diff(rows[:, 3]) > 0)
     assert np.all(np.diff(rows[:, :3], axis=0) >= 0)
     assert np.array_equal(rows[:, :3] * 1024, np.floor(rows[:, :3] * 1024))
-    assert rows[-1, 3] == pytest.approx(profile.top_speed)
-    for row in rows:
-        assert profile.speed(*row[:3]) == pytest.approx(row[3])
+    assert rows[-1, 3] == pytest.approx(profile.top_speed * factor)
+    for cpus, memory, storage, speed in rows.tolist():
+        assert profile.speed(cpus, memory, storage, "other") == pytest.approx(speed)
 
 
 @given(NAMES, SHARES)
@@ -96,4 +125,5 @@ def test_own_demand_within_the_share() -> None:
 
 
 def test_scarcest_component_sets_the_speed() -> None:
-    assert demand_ladder(6, 250, 125, (3, 62.5, 62.5))[0].tolist() == [3, 62.5, 62.5, 0.25]
+    steps = demand_ladder(6, 250, 125, (3, 62.5, 62.5)).tolist()
+    assert steps == [[3, 62.5, 62.5, 0.25], [3, 125, 62.5, 0.5], [6, 250, 125, 1]]

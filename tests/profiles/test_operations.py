@@ -11,8 +11,9 @@ import pytest
 from benchmarks.zoo.operations import SUFFIXES, write_operations
 from benchmarks.zoo.tables import read_table
 from gpuyard.profiles import GpuKind, OperationClass, OperationCosts, Work, find_gpu, gpu_kinds, operation_costs
+from gpuyard.profiles.costs import roofline
 from gpuyard.profiles.operation_files import BUNDLED
-from gpuyard.profiles.operations import Phase, default_flops, roofline
+from gpuyard.profiles.operations import Phase, default_flops
 from gpuyard.profiles.reading import load_yaml
 
 C = OperationClass

@@ -91,6 +91,12 @@ def test_a_profile_that_is_imported_again_replaces_the_old_one(tmp_path: Path) -
     assert find_step_profile("A100", "mynet", precision="bf16").at(8).forward_s == 0.011
 
 
+def test_steps_are_imported_from_a_file_with_all_parts(tmp_path: Path) -> None:
+    text = "models:\n  mynet:\n    memory_mib: {8: 100}\n    steps: [{gpus: {a100: {steps: {8: [10, 20]}}}}]\n"
+    assert [path.name for path in import_profile(write(tmp_path, text))] == ["mynet@A100-fp32.yaml"]
+    assert find_step_profile("A100", "mynet").at(8).step_s == pytest.approx(0.03)
+
+
 def test_a_gpu_that_gpuyard_does_not_know_may_have_a_profile(tmp_path: Path) -> None:
     import_profile(write(tmp_path, OWN.replace("V100", "Prototype-7")))
     assert find_step_profile("Prototype-7", "mynet", precision="bf16").gpu == "Prototype-7"
@@ -112,7 +118,8 @@ def test_a_gpu_that_gpuyard_does_not_know_may_have_a_profile(tmp_path: Path) -> 
         ('["0123456789ab"]', '["xyz"]', "field signatures.0: 'xyz' must be the 12 digits"),
         ("optimizer:", "optimiser:", "field optimiser: 'optimiser' is not a key of a step profile file"),
         (OWN, "- 1", "input should be a valid dictionary"),
-        (OWN, "models: {}", "is missing"),
+        (OWN, "models: {}", "field models: dictionary should have at least 1 item"),
+        (OWN, "models: {mynet: {memory_mib: {8: 100}}}", "field models: has no steps to import"),
     ],
 )
 def test_broken_files_are_refused_and_leave_nothing(

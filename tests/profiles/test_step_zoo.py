@@ -1,6 +1,5 @@
 """The bundled step profiles, against the tables they come from and the models they are of."""
 
-import time
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.resources import files
@@ -93,6 +92,7 @@ def test_a_profile_is_found_by_its_signature() -> None:
     by_name = find_step_profile("A100", "vgg16")
     assert find_step_profile("A100", signature=by_name.signatures[0]) == by_name
     assert find_step_profile("A100", signature="0" * 12) is None
+    assert find_step_profile("A100", "res50") is find_step_profile("a100", "ResNet-50")
     assert find_step_profile("H100", signature=by_name.signatures[0]) is None
     assert find_step_profile("A100", signature=by_name.signatures[0], precision="fp16") is None
 
@@ -119,15 +119,8 @@ def test_bundled_files_keep_the_schema_they_are_not_checked_against_at_start() -
         assert parse_steps(text, model) == bundled_profiles(model)
 
 
-def test_the_zoo_is_small_and_one_model_loads_quickly() -> None:
-    texts = {model: ZOO.joinpath(f"{model}.yaml").read_text(encoding="utf-8") for model in step_models()}
-    assert sum(map(len, texts.values())) < 400_000
-    seconds = []
-    for model in list(texts)[:8]:
-        before = time.process_time()
-        parse_steps(texts[model], model, bundled=True)
-        seconds.append(time.process_time() - before)
-    assert min(seconds) < 0.015
+def test_the_zoo_is_small() -> None:
+    assert sum(len(ZOO.joinpath(f"{model}.yaml").read_bytes()) for model in step_models()) < 400_000
 
 
 @pytest.fixture(scope="module")

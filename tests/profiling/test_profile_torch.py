@@ -29,7 +29,7 @@ for _ in range(6):
 
 def gpuyard(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "gpuyard", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=900, check=False)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from matplotlib.lines import Line2D
 from tests.results.builder import HOUR, build, job, span, three_jobs
 
 from benchmarks.paper.charts import load_panels
-from gpuyard.reports import charts, timecharts
-from gpuyard.reports.canvas import to_png, to_svg
+from gpuyard.reports import charts, time_charts
+from gpuyard.reports.chart_style import to_png, to_svg
 from gpuyard.results import Run
 
 
@@ -68,7 +68,7 @@ def test_waits_add_up_to_the_mean_wait() -> None:
 
 
 def test_utilisation_draws_the_series() -> None:
-    gpus, cpus = timecharts.utilisation(three_jobs()).axes
+    gpus, cpus = time_charts.utilisation(three_jobs()).axes
     held = gpus.patches[-1].get_data()  # type: ignore[attr-defined]
     assert held.values[[0, -1]] == pytest.approx([50, 100])
     assert held.edges[-1] == pytest.approx(4)
@@ -76,10 +76,10 @@ def test_utilisation_draws_the_series() -> None:
 
 
 def test_who_ran_where_has_a_row_a_gpu_and_blank_where_idle() -> None:
-    (axes,) = timecharts.who_ran_where(three_jobs()).axes
+    (axes,) = time_charts.who_ran_where(three_jobs()).axes
     picture = np.asarray(axes.images[0].get_array())
     assert picture.shape[0] == 2
-    first_hour = timecharts.COLUMNS // 4 - 1
+    first_hour = time_charts.COLUMNS // 4 - 1
     assert picture[0, first_hour, 3] == 1.0
     assert picture[1, first_hour, 3] == 0.0, "GPU 1 is idle in the first hour"
     assert {text.get_text().strip() for text in axes.texts} == {"1", "2", "3"}
@@ -87,7 +87,7 @@ def test_who_ran_where_has_a_row_a_gpu_and_blank_where_idle() -> None:
 
 def test_a_large_cluster_shows_how_much_of_each_node_is_held() -> None:
     run = build([job(1, gpus=4.0)], [span(1, 0, 1, [8, 9, 10, 11])], cluster="100x8")
-    (axes,) = timecharts.who_ran_where(run).axes
+    (axes,) = time_charts.who_ran_where(run).axes
     picture = np.asarray(axes.images[0].get_array())
     assert picture.shape[0] == 100
     assert picture[1, :, 3] == pytest.approx(0.5, abs=0.01)
@@ -96,7 +96,7 @@ def test_a_large_cluster_shows_how_much_of_each_node_is_held() -> None:
 
 def test_a_huge_cluster_puts_several_nodes_on_a_row() -> None:
     run = build([job(1)], [span(1, 0, 1, [7999])], cluster="1000x8")
-    (axes,) = timecharts.who_ran_where(run).axes
+    (axes,) = time_charts.who_ran_where(run).axes
     picture = np.asarray(axes.images[0].get_array())
     assert picture.shape[0] == 250
     assert picture[-1, 0, 3] == pytest.approx(1 / 32, abs=0.01)
@@ -113,7 +113,7 @@ def test_svg_follows_the_page_and_parses() -> None:
 def test_text_of_any_script_can_be_drawn() -> None:
     run = build([job("作业_$")], [span("作业_$", 0, 1, [0])], policy="_策略+tune")
     assert "策略" in to_svg(charts.jct_cdf([run]), "cdf")
-    assert to_png(timecharts.who_ran_where(run), "$\\frac 策略").startswith(b"\x89PNG")
+    assert to_png(time_charts.who_ran_where(run), "$\\frac 策略").startswith(b"\x89PNG")
 
 
 def test_png_has_its_title_on_white() -> None:
@@ -130,7 +130,7 @@ def test_png_has_its_title_on_white() -> None:
     [
         lambda: charts.jct_cdf([three_jobs()]),
         lambda: charts.wait_reasons([three_jobs()]),
-        lambda: timecharts.utilisation(three_jobs()),
+        lambda: time_charts.utilisation(three_jobs()),
         lambda: load_panels([6.0, 9.0], {order: [[17.0, 80.0], [15.0, 22.0]] for order in ("fifo", "srtf")}),
     ],
     ids=["cdf", "waits", "utilisation", "panels"],
@@ -146,7 +146,7 @@ def test_a_title_of_many_lines_moves_and_covers_nothing(drawing: Callable[[], Fi
 
 @pytest.mark.parametrize("cluster", ["1x8", "4x8", "16x8", "300x8"])
 def test_numbers_of_gpus_and_nodes_keep_apart(cluster: str) -> None:
-    figure = timecharts.who_ran_where(build([job(1)], [span(1, 0, 1, [0])], cluster=cluster))
+    figure = time_charts.who_ran_where(build([job(1)], [span(1, 0, 1, [0])], cluster=cluster))
     figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in figure.axes[0].get_yticklabels()]
     assert all(upper.y0 > lower.y1 + 1 for upper, lower in pairwise(boxes))

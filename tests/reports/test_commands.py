@@ -31,8 +31,10 @@ def test_compare_prints_rows_and_warns_on_stderr(folder: Path, capsys: pytest.Ca
     output = capsys.readouterr()
     rows = json.loads(output.out)
     assert [row["mean_jct_h_ratio"] for row in rows] == [1.0, 1.0]
-    assert rows[1]["jobs_in_both"] == 3
-    assert "different workloads" in output.err
+    assert rows[1]["jobs_in_both"] is None
+    assert "different workloads, so jobs are not compared one by one with those of fifo+tune, a" in output.err
+    assert "fifo+tune, b (three jobs and other)" in output.err
+    assert output.err.count("\n") == 1
 
 
 def test_compare_prints_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

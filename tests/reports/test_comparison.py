@@ -7,7 +7,8 @@ from tests.results.builder import HOUR, build, job, span, three_jobs
 
 from gpuyard.reports.comparison import compare_jobs, compare_runs, mismatches, side_by_side
 from gpuyard.reports.findings import headline, short_names
-from gpuyard.reports.words import run_labels
+from gpuyard.reports.pairing import same_jobs, unpaired
+from gpuyard.reports.run_facts import run_labels
 from gpuyard.results import Run
 
 
@@ -34,6 +35,7 @@ def test_ratios_are_against_the_first_run() -> None:
 
 def test_jobs_are_compared_one_by_one() -> None:
     jobs = compare_jobs(three_jobs(), without_preemption())
+    assert jobs is not None
     assert (jobs.both, jobs.faster, jobs.slower, jobs.equal) == (3, 1, 1, 1)
     assert jobs.median_ratio == pytest.approx(1.0)
 
@@ -41,15 +43,16 @@ def test_jobs_are_compared_one_by_one() -> None:
 def test_jobs_that_only_one_run_finished_are_left_out() -> None:
     other = build([job(1, finish_s=2 * HOUR), job(9), job(2, finish_s=None)], [span(1, 0, 2, [0])])
     jobs = compare_jobs(three_jobs(), other)
+    assert jobs is not None
     assert (jobs.both, jobs.slower, jobs.median_ratio) == (1, 1, 2.0)
 
 
 def test_number_ids_and_text_ids_are_never_the_same_job() -> None:
-    assert compare_jobs(three_jobs(), build([job("1")], [span("1", 0, 1, [0])])).both == 0
+    assert compare_jobs(three_jobs(), build([job("1")], [span("1", 0, 1, [0])])) is None
 
 
 def test_people_get_a_line_a_figure() -> None:
-    lines = {line["figure"]: line for line in side_by_side(compare_runs([three_jobs(), without_preemption()]))}
+    lines = {line["figure"]: line for line in side_by_side([three_jobs(), without_preemption()])}
     assert lines["p50 JCT, h"]["fifo+tune"] == pytest.approx(2.5)
     assert lines["p50 JCT, h"]["ratio fifo+proportional"] == "1.20x"
     assert lines["of these faster"]["fifo+proportional"] == 1
@@ -62,8 +65,6 @@ def test_equal_settings_give_no_warning() -> None:
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (three_jobs(workload="another"), "different workloads: three jobs; another"),
-        (three_jobs(workload={"source": "x", "digest": "12"}), "different workloads"),
         (three_jobs(cluster="2x2"), "different clusters: 1x2:cpus=8,memory=100; 2x2"),
         (build([job(1), job(2, measured=False), job(3)], [span(1, 0, 1, [0])]), "measure different jobs"),
         (build([job(1), job(2, finish_s=None), job(3)], [span(1, 0, 1, [0])]), "1 measured jobs unfinished"),
@@ -71,6 +72,52 @@ def test_equal_settings_give_no_warning() -> None:
 )
 def test_unfair_comparisons_are_pointed_out(other: Run, words: str) -> None:
     assert any(words in warning for warning in mismatches([three_jobs(), other])), mismatches([three_jobs(), other])
+
+
+def digests(digest: str, measured: str) -> dict[str, str]:
+    return {"source": "trace.csv", "digest": digest, "measured_digest": measured}
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        (digests("a", "m"), True),
+        (digests("b", "m"), True),  # one workload goes on for longer than the other
+        (digests("a", "n"), True),  # the same jobs, measured in another window
+        (digests("b", "n"), False),
+        ("three jobs", False),
+        (None, False),
+    ],
+)
+def test_jobs_are_the_same_when_all_of_them_or_the_measured_ones_are(other: object, same: bool) -> None:
+    assert same_jobs(three_jobs(workload=digests("a", "m")), three_jobs(workload=other)) is same
+
+
+def test_jobs_of_different_workloads_are_not_paired_but_figures_are() -> None:
+    runs = [three_jobs(workload=digests("a", "m")), three_jobs(workload=digests("b", "n"), seed=7)]
+    first, second = compare_runs(runs)
+    assert second["mean_jct_h_ratio"] == 1.0
+    assert (second["jobs_in_both"], second["median_job_ratio"]) == (None, None)
+    assert first["jobs_in_both"] == 3
+    assert not any("jobs" in line["figure"] for line in side_by_side(runs))
+
+
+@pytest.mark.parametrize(
+    ("jobs", "workload", "words"),
+    [
+        ([job(1), job(2), job(3)], {"source": "b.csv", "digest": "b"}, "trace.csv and b.csv"),
+        ([job(1), job(2)], digests("b", "n"), "3 measured jobs and 2"),
+        ([job(1), job(2), job(3, gpus=4.0)], digests("b", "n"), "job 3 has gpus 2.0 and 4.0"),
+    ],
+)
+def test_one_line_says_which_runs_have_other_jobs_and_what_differs(
+    jobs: list[dict[str, object]], workload: object, words: str
+) -> None:
+    given = [job(1), job(2), job(3, gpus=2.0)]
+    first = build(given, [span(1, 0, 1, [0])], workload=digests("a", "m"))
+    other = build(jobs, [span(1, 0, 1, [0])], workload=workload, policy="las+tune")
+    (line,) = unpaired([first, first, other])
+    assert line.endswith(f"not compared one by one with those of fifo+tune #1: las+tune ({words})")
 
 
 def test_other_loads_may_have_other_workloads() -> None:

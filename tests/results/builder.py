@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from gpuyard.core.cluster import Cluster
-from gpuyard.results import WAIT_COLUMNS, Run, summarise
+from gpuyard.results import TABLES, WAIT_COLUMNS, Run, summarise, summarise_programs
 
 CLUSTER = "1x2:cpus=8,memory=100"
 HOUR = 3600.0
@@ -18,7 +18,7 @@ def job(job_id: int | str, **values: Any) -> dict[str, Any]:
     waits = dict.fromkeys(WAIT_COLUMNS, 0.0)
     row = {"job_id": job_id, "model": "resnet50", "gpus": 1.0, "arrival_s": 0.0, "finish_s": HOUR, "start_s": 0.0}
     row |= {"iterations": 100.0, "tenant": "default", "priority": 0, "measured": True, "held_s": HOUR}
-    row |= {"cpus_wanted": 3.0, "memory_wanted_gb": 50.0, "preemptions": 0, "moves": 0, "restarts": 0}
+    row |= {"cpu_demand": 3.0, "memory_demand_gb": 50.0, "preemptions": 0, "moves": 0, "restarts": 0}
     return row | waits | values
 
 
@@ -44,7 +44,29 @@ def build(
     summary = summarise(jobs_frame, timeline, Cluster.parse(cluster), policy=policy, load=load, cpu_seconds=0.5)
     about = {"policy": policy, "load": load, "cluster": cluster, "seed": 42, "version": "0.1.0"}
     about |= {"workload": "three jobs"}
-    return Run(about | info, jobs_frame, timeline, summary)
+    return Run(about | info, {"jobs": jobs_frame, "timeline": timeline}, summary)
+
+
+def program(number: int = 0, **values: Any) -> dict[str, Any]:
+    """A row of programs.parquet: ten steps in six of eight seconds, unless told otherwise."""
+    row: dict[str, Any] = {"program": number, "command": "python train.py", "gpu_ids": [number], "gpu_kinds": ["A100"]}
+    row |= {"wall_s": 9.0, "emulated_s": 8.0, "gpu_s": 6.0, "waited_s": 1.5, "steps": 10, "kernels": 2000}
+    row |= {"peak_memory_bytes": 3 * 2**30, "peak_reserved_bytes": 4 * 2**30, "durations_from": "resnet50 on A100"}
+    return row | {"expected_error": 0.05, "exit_code": 0} | values
+
+
+def emulated(*programs: dict[str, Any], step_s: float | None = 0.5, **info: Any) -> Run:
+    """A run of programs on emulated GPUs; with `step_s`, each step of each took as long."""
+    frame = pl.DataFrame(list(programs) or [program()], schema=TABLES["programs"].columns)
+    steps = [
+        {"program": row["program"], "step": step, "start_s": step * step_s, "end_s": (step + 1) * step_s}
+        for row in frame.iter_rows(named=True)
+        for step in range(row["steps"])
+        if step_s is not None
+    ]
+    tables = {"programs": frame} | ({"steps": pl.DataFrame(steps, schema=TABLES["steps"].columns)} if steps else {})
+    about = {"world": "emulated", "command": ["python", "train.py"], "gpus": "1xA100", "seed": 0, "version": "0.1.0"}
+    return Run(about | info, tables, summarise_programs(frame, tables.get("steps")))
 
 
 def three_jobs(**info: Any) -> Run:
@@ -54,10 +76,10 @@ def three_jobs(**info: Any) -> Run:
     is preempted by job 3 for hour 2 and runs hour 3 at half speed. Job 3 arrives at 0.5 h and waits until 2 h.
     """
     jobs = [
-        job(1, cpus_wanted=2.0),
+        job(1, cpu_demand=2.0),
         job(
             2, gpus=2.0, finish_s=4 * HOUR, start_s=HOUR, held_s=2 * HOUR, preemptions=1,
-            wait_fragments_s=HOUR, wait_gpus_s=HOUR, cpus_wanted=6.0,
+            wait_fragments_s=HOUR, wait_gpus_s=HOUR, cpu_demand=6.0,
         ),
         job(
             3, gpus=2.0, arrival_s=HOUR / 2, finish_s=3 * HOUR, start_s=2 * HOUR,

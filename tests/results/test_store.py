@@ -10,10 +10,12 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from gpuyard.core.errors import InputError
-from gpuyard.results import JOBS_SCHEMA, TIMELINE_SCHEMA, Run, default_folder, is_run, load_run
-from gpuyard.results.folders import RUN_FILES
+from gpuyard.results import TABLES, Run, folder_name, is_run, load_run
 
 from .builder import build, job, span, three_jobs
+
+CLUSTER_FILES = ("run.json", "jobs.parquet", "timeline.parquet", "summary.json")
+"""What the run of a cluster consists of."""
 
 
 def test_a_run_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -28,13 +30,13 @@ def test_a_run_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
 def test_tables_have_the_documented_columns_and_types(tmp_path: Path) -> None:
     three_jobs().save(tmp_path / "a")
-    assert dict(pl.read_parquet(tmp_path / "a" / "jobs.parquet").schema) == JOBS_SCHEMA
-    assert dict(pl.read_parquet(tmp_path / "a" / "timeline.parquet").schema) == TIMELINE_SCHEMA
+    for name in ("jobs", "timeline"):
+        assert dict(pl.read_parquet(tmp_path / "a" / f"{name}.parquet").schema) == TABLES[name].columns
 
 
 def test_the_documented_columns_are_the_declared_ones() -> None:
     text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text()
-    for name in (*JOBS_SCHEMA, *TIMELINE_SCHEMA):
+    for name in (column for table in TABLES.values() for column in table.columns):
         assert f"`{name}`" in text, f"docs/reference.md does not explain {name}"
 
 
@@ -46,7 +48,8 @@ def test_text_ids_stay_text(tmp_path: Path) -> None:
 def test_an_unfinished_job_given_as_nan_is_null(tmp_path: Path) -> None:
     run = build([job(1, finish_s=None, start_s=None)], [span(1, 0, 1, [0])])
     nan = pl.lit(float("nan"))
-    given = Run(run.info, run.jobs.with_columns(finish_s=nan, start_s=nan), run.timeline, run.summary)
+    jobs = run.jobs.with_columns(finish_s=nan, start_s=nan)
+    given = Run(run.info, {"jobs": jobs, "timeline": run.timeline}, run.summary)
     assert given.save(tmp_path / "a").jobs["finish_s"].to_list() == [None]
 
 
@@ -56,8 +59,9 @@ def test_equal_runs_give_equal_bytes(tmp_path: Path) -> None:
     pieces = pl.concat([run.timeline[:1], run.timeline[1:]], rechunk=False)
     swapped = dict(reversed(run.info.items()))
     slower = run.summary | {"cpu_seconds": 99.0, "run": "elsewhere"}
-    Run(swapped | {"timing": {"cpu_seconds": 0.5}}, run.jobs, pieces, slower).save(tmp_path / "b")
-    for name in RUN_FILES:
+    tables = {"jobs": run.jobs, "timeline": pieces}
+    Run(swapped | {"timing": {"cpu_seconds": 0.5}}, tables, slower).save(tmp_path / "b")
+    for name in CLUSTER_FILES:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
 
@@ -100,7 +104,7 @@ def test_a_file_in_the_way_stays(tmp_path: Path) -> None:
 def test_a_table_that_lacks_a_column_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     run = three_jobs()
     with pytest.raises(InputError, match="jobs: lacks the column gpus"):
-        Run(run.info, run.jobs.drop("gpus"), run.timeline, run.summary).save(tmp_path / "a")
+        Run(run.info, {"jobs": run.jobs.drop("gpus"), "timeline": run.timeline}, run.summary).save(tmp_path / "a")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -114,7 +118,7 @@ def test_loading_nothing_names_the_nearest_run(tmp_path: Path) -> None:
         load_run(tmp_path)
 
 
-@pytest.mark.parametrize("name", RUN_FILES)
+@pytest.mark.parametrize("name", CLUSTER_FILES)
 def test_an_incomplete_run_says_what_it_lacks(tmp_path: Path, name: str) -> None:
     three_jobs().save(tmp_path / "a")
     (tmp_path / "a" / name).unlink()
@@ -123,7 +127,7 @@ def test_an_incomplete_run_says_what_it_lacks(tmp_path: Path, name: str) -> None
         load_run(tmp_path / "a")
 
 
-@pytest.mark.parametrize("name", RUN_FILES)
+@pytest.mark.parametrize("name", CLUSTER_FILES)
 def test_a_damaged_file_is_named(tmp_path: Path, name: str) -> None:
     three_jobs().save(tmp_path / "a")
     path = tmp_path / "a" / name
@@ -139,15 +143,11 @@ def test_a_table_of_another_program_is_refused(tmp_path: Path) -> None:
         load_run(tmp_path / "a")
 
 
-def test_default_folders_are_readable_and_unused(tmp_path: Path) -> None:
-    first = default_folder(tmp_path, "fifo+tune", 9.0, 42)
-    assert first == tmp_path / "fifo+tune-load9-seed42"
-    three_jobs().save(first)
-    second = default_folder(tmp_path, "fifo+tune", 9.0, 42)
-    assert second.name == "fifo+tune-load9-seed42-2"
-    second.mkdir()
-    assert default_folder(tmp_path, "fifo+tune", 9.0, 42).name == "fifo+tune-load9-seed42-3"
+def test_names_say_what_tells_runs_apart() -> None:
+    assert folder_name("fifo+tune", 9.0, 42) == "fifo+tune-load9-seed42"
+    assert folder_name("fifo+tune", None, 42, "faithful") == "fifo+tune-seed42-faithful"
 
 
-def test_a_default_folder_cannot_leave_its_base(tmp_path: Path) -> None:
-    assert default_folder(tmp_path, "../my policy/x").parent == tmp_path
+def test_a_name_cannot_leave_its_folder() -> None:
+    assert "/" not in folder_name("../my policy/x")
+    assert not folder_name("../my policy/x").startswith(".")

@@ -75,7 +75,7 @@ SCRIPT = textwrap.dedent(
         mark = Path(sys.argv[1]) / f"partial-{task}"
         try:
             mark.write_text("")
-            time.sleep(0 if task == 0 else 60)
+            time.sleep(0 if task == 0 else 3600)
         finally:
             mark.unlink()
         return task
@@ -101,10 +101,9 @@ def test_an_interrupt_keeps_what_is_done_and_cleans_up(tmp_path: Path) -> None:
     assert process.stdout is not None
     with process.stdout as stdout:
         assert stdout.readline() == "done 0\n"
-        deadline = time.monotonic() + 20
-        while len(list(marks.iterdir())) < 2 and time.monotonic() < deadline:
+        while len(list(marks.iterdir())) < 2:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)
         assert stdout.read() == "stopped\n"
-    assert process.wait(10) == 0
+    assert process.wait(900) == 0
     assert list(marks.iterdir()) == []

@@ -14,16 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.builders import examples, zoo
 
+from gpuyard.core.arrays import Floats
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
-from gpuyard.core.kernel import Floats
 from gpuyard.core.workload import Job, Workload
+from gpuyard.policies.controller import control
 from gpuyard.policies.jobs import Jobs, build_jobs
-from gpuyard.policies.registry import resolve
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.resolve import resolve
+from gpuyard.policies.snapshot import Snapshot
 from gpuyard.results import Run
-from gpuyard.simulation.engine import simulate
+from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
-from gpuyard.simulation.loop import Loop
+from gpuyard.simulation.opening import open_cluster
 from gpuyard.simulation.options import Failure, Options
 
 ORDERS = ("fifo", "srtf", "srsf", "las", "ftf", "drf", "tetris")
@@ -42,7 +44,7 @@ class World(NamedTuple):
     options: Options
 
     def run(self, **changes: Any) -> Run:
-        return simulate(self.cluster, self.workload, self.policy, replace(self.options, **changes), zoo=zoo())
+        return simulate_cluster(self.cluster, self.workload, self.policy, replace(self.options, **changes), zoo=zoo())
 
     @property
     def facts(self) -> Jobs:
@@ -52,7 +54,7 @@ class World(NamedTuple):
     def smooth(self) -> bool:
         """Nothing costs time, and nothing fails."""
         options = self.options
-        return not (options.restart_s or options.migration_s or options.checkpoint_s or options.failures)
+        return not (options.restart_cost_s or options.migration_cost_s or options.checkpoint_cost_s or options.failures)
 
 
 @st.composite
@@ -118,12 +120,12 @@ def worlds(
     options = Options(
         placement=draw(st.sampled_from(PLACEMENTS)),
         round_s=draw(st.sampled_from([300.0, 300.0, 60.0, 977.0])),
-        restart_s=draw(cost) if rough else 0.0,
-        migration_s=draw(cost) if rough else 0.0,
-        checkpoint_s=draw(st.sampled_from([0.0, 20.0])) if rough else 0.0,
+        restart_cost_s=draw(cost) if rough else 0.0,
+        migration_cost_s=draw(cost) if rough else 0.0,
+        checkpoint_cost_s=draw(st.sampled_from([0.0, 20.0])) if rough else 0.0,
         checkpoint_every_s=draw(st.sampled_from([600.0, 1800.0])),
         failures=draw(failures(cluster.nodes)) if rough else (),
-        quotas=draw(st.sampled_from([{}, {}, {"blue": 1000.0, "red": 16.0}])),
+        quota=draw(st.sampled_from([{}, {}, {"blue": 1000.0, "red": 16.0}])),
     )
     policy = f"{draw(st.sampled_from(ORDERS))}+{draw(st.sampled_from(allocate))}"
     return World(cluster, draw(jobs_for(cluster, slices=slices, least_s=least_s)), policy, options)
@@ -214,7 +216,7 @@ def test_jobs_run_where_they_may_one_span_at_a_time_and_finish_once(world: World
 def test_work_is_conserved(world: World) -> None:
     run, facts = world.run(), world.facts
     options = world.options
-    pace = options.checkpoint_every_s / (options.checkpoint_every_s + options.checkpoint_s)
+    pace = options.checkpoint_every_s / (options.checkpoint_every_s + options.checkpoint_cost_s)
     spans = by_job(run)
     for index, row in enumerate(run.jobs.iter_rows(named=True)):
         rate = {id(span): pace * span["speed"] / facts.iteration_s[index] for span in spans[row["job_id"]]}
@@ -225,8 +227,8 @@ def test_work_is_conserved(world: World) -> None:
             continue
         fastest = max(rate.values(), default=0.0)
         stops = row["preemptions"] + row["restarts"]
-        cost_s = stops * options.restart_s + row["moves"] * options.migration_s
-        cost_s += row["restarts"] * (options.checkpoint_every_s + options.restart_s + options.migration_s)
+        cost_s = stops * options.restart_cost_s + row["moves"] * options.migration_cost_s
+        cost_s += row["restarts"] * (options.checkpoint_every_s + options.restart_cost_s + options.migration_cost_s)
         assert row["iterations"] <= done + 1e-6 * max(done, 1.0)
         assert done <= row["iterations"] + fastest * cost_s + 1e-6 * max(done, 1.0)
 
@@ -253,7 +255,6 @@ def test_the_same_run_twice_gives_the_same_bytes(tmp_path_factory: pytest.TempPa
 @given(worlds())
 def test_the_books_balance_at_every_decision(world: World) -> None:
     policy = resolve(world.policy, placement=world.options.placement)
-    facts = world.facts
     checks: list[float] = []
 
     def check_and_order(snapshot: Snapshot) -> Keys | Floats:
@@ -262,8 +263,8 @@ def test_the_books_balance_at_every_decision(world: World) -> None:
         return policy.order(snapshot)
 
     checked = replace(policy, order=check_and_order)
-    loop = Loop(world.cluster, world.workload, facts, checked, world.options, facts.best_speed)
-    loop.run()
+    loop = open_cluster(world.cluster, world.workload, checked, world.options, zoo())
+    control(loop, checked)
     loop.ledger.check()
     assert len(checks) == loop.decisions
     assert len(loop.ledger.holders) == 0
@@ -274,12 +275,13 @@ def test_the_books_balance_at_every_decision(world: World) -> None:
 @given(worlds(allocate=("tune",)))
 def test_under_tune_no_job_is_slower_than_with_its_share(world: World) -> None:
     run, facts = world.run(), world.facts
+    kinds = len(world.cluster.kinds)
     node_of = np.repeat(np.arange(world.cluster.nodes), world.cluster.node_gpus)
     index = {job_id: i for i, job_id in enumerate(run.jobs["job_id"])}
     for span in run.timeline.iter_rows(named=True):
-        sort = facts.sort[index[span["job_id"]]]
+        sort = facts.job_class[index[span["job_id"]]]
         nodes = {int(node_of[gpu]) for gpu in span["gpu_ids"]}
-        share = min(facts.share_speed[sort, facts.node_kind[node]] for node in nodes)
+        share = min(facts.ladders[sort * kinds + facts.node_kind[node], 0, 3] for node in nodes)
         share *= facts.penalty[sort] if len(nodes) > 1 else 1.0
         assert span["speed"] >= share * (1 - 1e-9)
 
@@ -295,7 +297,7 @@ def test_no_gpu_idles_while_a_job_that_could_use_it_waits(world: World) -> None:
     gpu_type = facts.node_type[np.repeat(np.arange(world.cluster.nodes), world.cluster.node_gpus)]
     node_of = np.repeat(np.arange(world.cluster.nodes), world.cluster.node_gpus)
     events = node_events(world.cluster, world.options)
-    limit = {name: world.options.quotas.get(name, math.inf) for name in ("blue", "red")}
+    limit = {name: world.options.quota.get(name, math.inf) for name in ("blue", "red")}
     jobs = run.jobs.to_dicts()
     for now, held in instants(run, 50):
         if now % world.options.round_s:
@@ -341,7 +343,7 @@ def test_under_tune_nothing_is_left_over_that_would_make_a_job_faster(world: Wor
                 continue
             (node,), job, wide = nodes, index[row["job_id"]], len(row["gpu_ids"])
             kind = facts.node_kind[node]
-            ladder = facts.ladders[facts.sort[job] * kinds + kind][: facts.top[job, kind] + 1]
+            ladder = facts.ladders[facts.job_class[job] * kinds + kind][: facts.top[job, kind] + 1]
             have = np.array([row[name] / wide for name in AMOUNTS])
             for step in ladder:
                 within = ((step[:3] - have) * wide <= free[node] - 1e-6).all()
@@ -362,9 +364,9 @@ def test_opt_keeps_the_same_promises(world: World) -> None:
             for gpu in row["gpu_ids"]:
                 gpus[gpu] += 1
                 used[node_of[gpu]] += [row[name] / len(row["gpu_ids"]) for name in AMOUNTS]
-            sort = facts.sort[index[row["job_id"]]]
+            sort = facts.job_class[index[row["job_id"]]]
             nodes = {int(node_of[gpu]) for gpu in row["gpu_ids"]}
-            share = min(facts.share_speed[sort, facts.node_kind[node]] for node in nodes)
+            share = min(facts.ladders[sort + facts.node_kind[node], 0, 3] for node in nodes)
             assert row["speed"] >= share * (facts.penalty[sort] if len(nodes) > 1 else 1.0) * (1 - 1e-9)
         assert gpus.max() <= 1
         assert (used <= world.cluster.capacity[:, :3] + 1e-6).all()

@@ -55,14 +55,14 @@ def test_the_window_measures_some_and_stops_when_they_are_done() -> None:
 def test_a_restart_costs_its_seconds_every_time() -> None:
     jobs = [job(0, hours=2), job(1, at=600, hours=1)]
     free = finishes(run(NODE, jobs, "srtf+proportional"))
-    dear = run(NODE, jobs, "srtf+proportional", Options(restart_s=100))
+    dear = run(NODE, jobs, "srtf+proportional", Options(restart_cost_s=100))
     assert free == {0: 3 * HOUR, 1: 600 + HOUR}
     assert finishes(dear) == {0: 3 * HOUR + 100, 1: 600 + HOUR}
     assert column(dear, "preemptions") == {0: 1, 1: 0}
 
 
 def test_checkpoints_slow_a_job_down() -> None:
-    done = run(NODE, [job(0, hours=1)], "fifo+proportional", Options(checkpoint_every_s=900, checkpoint_s=90))
+    done = run(NODE, [job(0, hours=1)], "fifo+proportional", Options(checkpoint_every_s=900, checkpoint_cost_s=90))
     assert finishes(done)[0] == pytest.approx(1.1 * HOUR)
 
 
@@ -116,7 +116,7 @@ def test_failures_drawn_from_a_seed_repeat_and_differ_between_seeds() -> None:
     jobs = [job(i, at=i * 1000.0, hours=9) for i in range(30)]
 
     def drawn(seed: int) -> dict[int, float | None]:
-        options = Options(failures_per_node_year=2000.0, repair_s=1800.0, seed=seed)
+        options = Options(failure_rate=2000.0, repair_time_s=1800.0, seed=seed)
         return finishes(run(cluster("2x2"), jobs, "fifo+tune", options))
 
     assert drawn(1) == drawn(1) != drawn(2)
@@ -129,7 +129,7 @@ def test_a_failure_of_a_node_that_is_not_there_is_refused() -> None:
 
 def test_nothing_can_happen_any_more() -> None:
     with pytest.raises(StallError, match="1 jobs still wait, first of them job 3"):
-        run(NODE, [job(3, tenant="red")], "fifo+tune", Options(quotas={"red": 0}))
+        run(NODE, [job(3, tenant="red")], "fifo+tune", Options(quota={"red": 0}))
 
 
 def test_an_empty_round_of_the_original_never_ends_when_iterations_outlast_it() -> None:

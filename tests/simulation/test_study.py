@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from gpuyard.core.errors import InputError
+from gpuyard.core.workload import Workload
 from gpuyard.simulation.failure_file import read_failures
-from gpuyard.simulation.options import Failure
-from gpuyard.simulation.setting import make_setting
-from gpuyard.simulation.study import options_of, prepare, workload_of
+from gpuyard.simulation.options import DEFAULT_JOBS, Failure, Options, make_options
+from gpuyard.simulation.study import prepare
 
 TRACE = "0,res18,0,4000,1\n1,gnmt,7200,90000,4\n2,lstm,7300,90000,2\n"
 
@@ -38,8 +38,16 @@ def philly(tmp_path: Path) -> str:
     return str(path)
 
 
+def workload_of(**values: object) -> Workload:
+    return prepare(make_options(values)).workload
+
+
+def window_of(**values: object) -> tuple[int, int] | None:
+    return prepare(make_options(values)).options.window
+
+
 def arrivals(**values: object) -> list[float]:
-    times: list[float] = workload_of(make_setting(values)).arrival_s.tolist()
+    times: list[float] = workload_of(**values).arrival_s.tolist()
     return times
 
 
@@ -59,31 +67,49 @@ def test_generated_jobs_arrive_at_the_load_or_all_at_once() -> None:
 
 
 def test_jobs_caps_a_trace_and_single_gpu_narrows_it(trace: str) -> None:
-    assert len(workload_of(make_setting({"workload": trace, "jobs": 2}))) == 2
-    assert workload_of(make_setting({"workload": trace, "multi_gpu": False})).gpus.tolist() == [1, 1, 1]
+    assert len(workload_of(workload=trace, jobs=2)) == 2
+    assert workload_of(workload=trace, multi_gpu=False).gpus.tolist() == [1, 1, 1]
 
 
 def test_philly_is_taken_at_its_word_or_read_as_the_original_does(philly: str) -> None:
-    own = workload_of(make_setting({"workload": philly}))
+    own = workload_of(workload=philly)
     assert own.gpus.tolist() == [4, 1, 8]
     assert own.arrival_s.tolist() == [0, 3600, 7200]
-    drawn = workload_of(make_setting({"workload": philly, "load": 9, "faithful": True}))
+    drawn = workload_of(workload=philly, load=9, faithful=True)
     assert drawn.gpus.tolist() == [1, 1, 1]
-    assert np.allclose(drawn.duration_s, workload_of(make_setting({"jobs": 3})).duration_s)
+    assert np.allclose(drawn.duration_s, workload_of(jobs=3).duration_s)
 
 
 def test_the_made_workload_is_measured_in_its_steady_middle_and_others_whole(trace: str) -> None:
-    assert options_of(make_setting({})).window == (4000, 5000)
-    assert options_of(make_setting({"window": "all"})).window is None
-    assert options_of(make_setting({"jobs": 100})).window is None
-    assert options_of(make_setting({"workload": trace})).window is None
-    assert options_of(make_setting({"workload": trace, "window": "1:2"})).window == (1, 2)
+    assert window_of() == (4000, 5000)
+    assert window_of(window="all") is None
+    assert window_of(jobs=100) is None
+    assert window_of(workload=trace) is None
+    assert window_of(workload=trace, window="1:2") == (1, 2)
 
 
-@pytest.mark.parametrize("values", [{"arrivals": "trace"}, {"policy": "fifo+tun"}, {"jobs": 5, "window": "2:9"}])
+def test_made_jobs_go_on_arriving_only_beside_a_window() -> None:
+    default, same = prepare(Options()), prepare(Options(jobs=8000, window=(4000, 5000)))
+    assert default.workload.endless
+    assert default.options.window == same.options.window
+    assert default.workload.arrival_s.tolist() == same.workload.arrival_s.tolist()
+    late = prepare(Options(window=(DEFAULT_JOBS, DEFAULT_JOBS + 10)))
+    assert len(late.workload) >= DEFAULT_JOBS + 10
+    assert len(prepare(make_options({"window": "all"})).workload) == DEFAULT_JOBS
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"arrivals": "trace"},
+        {"policy": "fifo+tun"},
+        {"jobs": 5, "window": "2:9"},
+        {"failures": [Failure(99, 1.0, 1.0)]},
+    ],
+)
 def test_what_can_be_checked_is_checked_before_the_run(values: dict[str, object]) -> None:
     with pytest.raises(InputError):
-        prepare(make_setting(values))
+        prepare(make_options(values))
 
 
 def test_failures_come_from_a_file(tmp_path: Path) -> None:

@@ -92,11 +92,11 @@ def test_a_point_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
     [
         ("axes: {lod: [1]}", "sweep.yaml, field axes: 'lod' is not a setting. Did you mean 'load'"),
         ("axes: {load: [9, -1]}", "sweep.yaml, field load: -1 should be greater than 0"),
-        ("axes: {load: []}", "sweep.yaml, field axes.load: needs at least one value"),
+        ("axes: {load: []}", "sweep.yaml, field axes.load: [] must be a list with at least one value"),
         ("axes: {}", "sweep.yaml, field axes: {} "),
-        ("axes: {load: 9}", "sweep.yaml, field axes: 9 should be a valid list"),
+        ("axes: {load: 9}", "sweep.yaml, field axes.load: 9 must be a list"),
         ("axes: {load: [9]}\nfixed: {load: 8}", "sweep.yaml, field fixed: 'load' is an axis too"),
-        ("axes: {load: [9]}\nmore: 1", "sweep.yaml: 'more' is not a setting"),
+        ("axes: {load: [9]}\nmore: 1", "sweep.yaml: 'more' is not a part of a sweep"),
         ("axes: [", "sweep.yaml: is not YAML"),
         ("7", "sweep.yaml"),
         ("axes: {seed: [1.5]}", "sweep.yaml, field seed: 1.5 should be a valid integer"),
@@ -125,11 +125,11 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
     sweep_file(tmp_path, f"axes: {{load: [{loads}]}}\nfixed: {{jobs: 300, cluster: 2x8}}")
     process = gpuyard("sweep.yaml", "--processes", 2, cwd=tmp_path)
     out = tmp_path / "runs" / "sweep"
-    deadline = time.monotonic() + 120
-    while (not out.is_dir() or len(list(out.iterdir())) < 3) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    while not out.is_dir() or len([folder for folder in out.iterdir() if folder.name[0] != "."]) < 3:
+        assert process.poll() is None
+        time.sleep(0.02)
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=900)
     kept = {folder.name for folder in out.iterdir()}
     assert process.returncode == 130
     assert f"interrupted: {len(kept)} of 100 runs are kept" in errors
@@ -137,7 +137,7 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert not any(name.startswith(".") for name in kept)
     stamps = {name: (out / name / "run.json").stat().st_mtime_ns for name in kept}
     resumed = gpuyard("sweep.yaml", "--format", "json", cwd=tmp_path)
-    printed, errors = resumed.communicate(timeout=300)
+    printed, errors = resumed.communicate(timeout=900)
     assert f"note: {len(kept)} of 100 runs are there already" in errors
     assert len(json.loads(printed)) == 100
     assert stamps == {name: (out / name / "run.json").stat().st_mtime_ns for name in kept}
@@ -148,7 +148,7 @@ def test_on_ray_the_results_are_the_same(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     sweep_file(tmp_path, SWEEP.replace("fifo+tune]", "fifo+tune, fifo+nothing]"))
     process = gpuyard("sweep.yaml", "--on", "ray", "--out", "ray", "--format", "json", cwd=tmp_path)
-    printed, errors = process.communicate(timeout=300)
+    printed, errors = process.communicate(timeout=900)
     assert process.returncode == 1, errors
     assert "2 of 6 runs failed" in errors
     here = run_sweep(read_sweep(tmp_path / "sweep.yaml", tmp_path / "here"), on_processes(1))

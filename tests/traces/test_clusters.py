@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import polars as pl
@@ -60,9 +61,27 @@ def test_openb_nodes(shared_data: Path, which: str) -> None:
     cluster = read_cluster(str(shared_data / f"traces/openb2023/openb_node_list_{which}_node.csv"))
     assert (cluster.nodes, cluster.total_gpus) == (1213, 6212)
     assert len(cluster.groups) == len(cluster.kinds)
-    assert set(cluster.gpu_types) == {"G2", "T4", "P100", "V100M16", "G3", "V100M32", "A10"}
+    assert set(cluster.gpu_types) == {"G2", "T4", "P100", "V100-16GB", "G3", "V100", "A10"}
+    assert {kind.gpu_type for kind in cluster.kinds if not kind.gpu.has_data_sheet} == {"G2", "G3"}
     if which == "gpu":
-        assert (cluster.kinds[0].gpu_type, cluster.kinds[0].cpus, cluster.kinds[0].memory_gb) == ("P100", 64, 256)
+        assert (cluster.kinds[0].gpu_type, cluster.kinds[0].cpus, cluster.kinds[0].memory_gb) == (
+            "P100",
+            64,
+            256 * 1.073741824,
+        )
+
+
+@pytest.mark.parametrize("name", ["v100", "V100", "Tesla-V100", "v100-32gb"])
+def test_a_gpu_type_is_one_kind_in_any_spelling(name: str) -> None:
+    cluster = read_cluster(f"1x8:type={name}+1x8")
+    assert cluster.gpu_types == ("V100",)
+    assert cluster.kinds[0].gpu.name == "Tesla V100-PCIE-32GB"
+
+
+def test_a_gpu_has_the_memory_of_its_kind_unless_another_is_stated() -> None:
+    kinds = read_cluster("1x8:type=a100+1x8:type=A100,gpu_memory=80GB+1x8:type=X9").kinds
+    assert [round(kind.gpu_memory_gb, 1) for kind in kinds] == [42.5, 80, 34.1]
+    assert str(read_cluster("1x8:type=a100")) == "1x8:cpus=24,memory=500,type=A100"
 
 
 def test_the_short_form() -> None:
@@ -86,10 +105,37 @@ BAD = {
     "yaml: type": (YAML + "- {gpu_type: 100}\n", 4, "gpu_type", 100, "must be text"),
     "yaml: half a GPU": (YAML + "- {gpus: 0.5}\n", 4, "gpus", 0.5, "whole number"),
     "yaml: no nodes": (YAML + "- {count: 0}\n", 4, "count", 0, "1 or more"),
+    "yaml: infinite count": (
+        "gpuyard: cluster/1\ngroups:\n- {count: .inf}\n",
+        3,
+        "count",
+        math.inf,
+        "must be a finite number",
+    ),
+    "yaml: infinite memory": (
+        "gpuyard: cluster/1\ngroups:\n- {memory_gb: .inf}\n",
+        3,
+        "memory_gb",
+        math.inf,
+        "must be a finite number",
+    ),
     "csv: text": ("sn,cpu_milli,memory_mib,gpu,model\nn0,64000,lots,2,T4\n", 2, "memory_mib", "lots", "not a number"),
     "csv: CPUs only": ("sn,cpu_milli,memory_mib,gpu,model\nn0,64000,1024,0,\n", None, None, None, "no node with a GPU"),
     "else": ("hello\n", None, None, None, "is not a cluster file"),
 }
+
+
+@pytest.mark.parametrize("field", ["count", "gpus", "cpus", "memory_gb", "gpu_memory_gb"])
+def test_what_is_not_a_number_is_refused(tmp_path: Path, field: str) -> None:
+    (tmp_path / "cluster").write_text(f"gpuyard: cluster/1\ngroups:\n- {{{field}: .nan}}\n")
+    with pytest.raises(InputError, match=f"row 3, field {field}: nan must be a finite number"):
+        read_cluster(str(tmp_path / "cluster"))
+
+
+def test_a_gigabyte_is_a_thousand_million_bytes() -> None:
+    (kind,) = read_cluster("1x1:memory=1GiB,gpu_memory=16384MiB").kinds
+    assert (kind.memory_gb, kind.gpu_memory_gb) == (1.073741824, 17.179869184)
+    assert read_cluster("1x1:memory=2TB").kinds[0].memory_gb == 2000
 
 
 @pytest.mark.parametrize("case", BAD)

@@ -123,7 +123,7 @@ def test_philly_as_flattened_by_pollux(shared_data: Path) -> None:
 def test_openb_pods_keep_fractions_types_and_demands(shared_data: Path) -> None:
     workload = read(shared_data / "traces/openb2023/openb_pod_list_gpuspec33.csv.gz")
     second = workload.job(1)
-    assert (second.job_id, second.gpus, second.cpus, second.memory_gb) == ("openb-pod-0001", 0.46, 6, 12)
+    assert (second.job_id, second.gpus, second.cpus, second.memory_gb) == ("openb-pod-0001", 0.46, 6, 12 * 1.073741824)
     assert (second.arrival_s, second.duration_s) == (427061, 12902960 - 427061)
     assert sum(kind == "V100M16|V100M32" for kind in texts(workload, "gpu_types")) == 141 + 22
     assert "1088 left out: CPU-only pods" in workload.notes

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-import time
+import pickle
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
+from gpuyard.core.workload import Job, Workload
 from gpuyard.profiles import load_zoo
 from gpuyard.traces import generate, read, record, with_arrivals
 from gpuyard.traces.models import assign
@@ -78,16 +82,80 @@ def test_new_arrivals_keep_jobs_and_order() -> None:
     assert with_arrivals(workload, "static").arrival_s[1] == 0.001
 
 
-def test_a_million_jobs_take_seconds() -> None:
-    start = time.process_time()
-    assert len(generate(1_000_000)) == 1_000_000
-    assert time.process_time() - start < 10
+OPTIONS = st.fixed_dictionaries(
+    {
+        "load": st.sampled_from([0.5, 9.0, 400.0]),
+        "split": st.sampled_from([(20, 70, 10), (50, 0, 50), (33.3, 33.3, 33.4), (0, 0, 1)]),
+        "seed": st.integers(0, 50),
+        "multi_gpu": st.booleans(),
+        "durations": st.sampled_from(["exponential", "small"]),
+        "assignment": st.sampled_from(["overall", "random", "fair"]),
+    }
+)
+
+
+@given(OPTIONS, st.integers(1, 60), st.integers(0, 200))
+def test_a_generated_workload_goes_on_with_the_same_jobs_first(options: dict[str, Any], jobs: int, more: int) -> None:
+    short = generate(jobs, **options)
+    long = pickle.loads(pickle.dumps(short)).extended(jobs + more)
+    assert short.endless
+    assert len(long) == jobs + more
+    assert_same(long, generate(jobs + more, **options))
+    assert long.model[:jobs].tolist() == short.model.tolist()
+    assert long.models[: len(short.models)] == short.models
+
+
+def test_what_was_changed_stays_changed_when_a_workload_is_continued() -> None:
+    changed = replace(generate(5), tenant=np.ones(5, dtype=np.int32), tenants=("a", "b"))
+    long = changed.extended(8)
+    assert texts(long, "tenant") == ["b"] * 5 + ["default"] * 3
+    assert long.arrival_s.tolist() == generate(8).arrival_s.tolist()
+
+
+def test_a_beginning_goes_on_and_other_parts_end() -> None:
+    workload = generate(50)
+    assert_same(workload.take(np.arange(10)).extended(50), workload)
+    assert not workload.take(np.arange(5, 10)).endless
+    assert not workload.at_once().endless
+    assert not generate(50, arrivals="static").endless
+    with pytest.raises(ValueError, match="ends after 50 jobs"):
+        workload.at_once().extended(51)
+
+
+def wide(workload: Workload) -> NDArray[np.bool_]:
+    return workload.gpus > 2
+
+
+def test_a_selection_goes_on_with_what_the_rule_keeps() -> None:
+    short = generate(40, multi_gpu=True).select(wide, "too narrow")
+    long = pickle.loads(pickle.dumps(short)).extended(30)
+    whole = generate(1000, multi_gpu=True)
+    kept = whole.take(np.flatnonzero(whole.gpus > 2)[: len(long)])
+    assert len(long) >= 30
+    assert_same(long, kept)
+    assert short.notes == (f"{40 - len(short)} of 40 jobs left out: too narrow",)
+    with pytest.raises(InputError, match="no job is left: too narrow"):
+        generate(40).select(wide, "too narrow")
+
+
+@pytest.mark.parametrize("ids", [["a", "b~", "c"], [4, 2, 9]])
+def test_a_trace_with_drawn_arrivals_begins_again_after_its_last_job(ids: list[Any]) -> None:
+    listed = Workload.from_jobs([Job(name, at, at + 1.0, "gnmt", iterations=5) for at, name in enumerate(ids)])
+    stream = with_arrivals(listed, load=9, seed=42)
+    long = pickle.loads(pickle.dumps(stream)).extended(8)
+    assert long.job_id[:3].tolist() == ids
+    assert len(set(long.job_id.tolist())) == 8
+    assert long.gpus.tolist() == [1, 2, 3, 1, 2, 3, 1, 2]
+    assert long.arrival_s.tolist() == generate(8).arrival_s.tolist()
+    assert not listed.endless
+    assert not with_arrivals(stream, "static").endless
 
 
 @pytest.mark.parametrize(
     ("options", "field"),
     [
         ({"jobs": 0}, "jobs"),
+        ({"jobs": 10**12}, "jobs"),
         ({"load": 0.0}, "load"),
         ({"load": float("inf")}, "load"),
         ({"split": (0, 0, 0)}, "split"),

@@ -16,18 +16,21 @@ def compare(
 ) -> None:
     """Put the figures of runs side by side.
 
-    Ratios are against the first run: below 1x is less time. Jobs that finished in both runs are compared one by one.
+    Ratios are against the first run: below 1x is less time. Jobs that finished in both runs are compared one by one,
+    where both ran the same jobs. Runs of programs on emulated GPUs are compared by step time, GPU time and memory.
     """
+    from gpuyard.reports import findings, programs
     from gpuyard.reports.comparison import compare_runs, mismatches, side_by_side
-    from gpuyard.reports.findings import headline
+    from gpuyard.reports.pairing import unpaired
     from gpuyard.results import load_run
 
     loaded = [load_run(folder) for folder in runs]
-    for warning in mismatches(loaded):
-        say(f"warning: {warning}")
     rows = compare_runs(loaded)
+    have_jobs = all("jobs" in run for run in loaded)
+    for warning in [*(unpaired(loaded) if have_jobs else []), *mismatches(loaded)]:
+        say(f"warning: {warning}")
     if format == Format.table:
-        emit(side_by_side(rows), format)
-        say(headline(loaded))
+        emit(side_by_side(loaded), format)
+        say(findings.headline(loaded) if have_jobs else programs.headline(loaded))
     else:
         emit(rows, format)

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuyard.cli.output import Format, emit, say
-from gpuyard.cli.simulate import run_settings
+from gpuyard.cli.simulate import run_choices
 
 ORDERS = {
     "fifo": "first come, first served",
@@ -21,7 +21,11 @@ ORDERS = {
 ALLOCATIONS = ("proportional", "tune")
 
 
-class Part(StrEnum):
+PATIENCE_S = 1000 * 3600.0
+"""Synergy's own rule, without which las and srtf starve the longest jobs of an overloaded cluster."""
+
+
+class DemoPart(StrEnum):
     """Which part of gpuyard is shown."""
 
     simulate = "simulate"
@@ -30,8 +34,8 @@ class Part(StrEnum):
 
 def demo(
     part: Annotated[
-        Part, typer.Argument(metavar="[PART]", help="simulate, or emulate: programs on emulated GPUs.")
-    ] = Part.simulate,
+        DemoPart, typer.Argument(metavar="[PART]", help="simulate, or emulate: programs on emulated GPUs.")
+    ] = DemoPart.simulate,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for simulated runs and their report.")] = Path(
         "runs/demo"
     ),
@@ -40,10 +44,10 @@ def demo(
 ) -> None:
     """See what tune buys over proportional, or what an emulated GPU shows, within a minute.
 
-    Simulates 8000 jobs on 128 GPUs under four orderings, each with both ways to share out CPUs and memory.
+    Simulates thousands of jobs on 128 GPUs under four orderings, each with both ways to share out CPUs and memory.
     `demo emulate` trains models on emulated GPUs: data stalls, sharing and pinned memory, beside GPEmu's figures.
     """
-    if part == Part.emulate:
+    if part == DemoPart.emulate:
         _emulate(quiet, format)
     else:
         _simulate(out, quiet, format)
@@ -52,13 +56,14 @@ def demo(
 def _simulate(out: Path, quiet: bool, format: Format) -> None:
     from gpuyard.reports.page import write_report
     from gpuyard.results import load_run
-    from gpuyard.simulation.setting import make_setting
+    from gpuyard.simulation.options import Options
 
     if not quiet:
-        say("8000 generated jobs, 9 an hour, on 16 servers of 8 GPUs, 24 CPUs and 500 GB; 4000 to 5000 are measured.")
+        say("Generated jobs, 9 an hour, on 16 servers of 8 GPUs, 24 CPUs and 500 GB; 4000 to 5000 are measured.")
+        say("A job that has waited for 1000 hours goes first; without that some orders would never end the longest.")
     policies = [f"{order}+{allocation}" for order in ORDERS for allocation in ALLOCATIONS]
-    settings = [make_setting({"policy": policy}) for policy in policies]
-    figures = dict(zip(policies, run_settings(settings, out, processes=None, quiet=quiet, replace=True), strict=True))
+    choices = [Options(policy=policy, starvation_s=PATIENCE_S) for policy in policies]
+    figures = dict(zip(policies, run_choices(choices, out, processes=None, quiet=quiet, replace=True), strict=True))
     runs = [load_run(figures[policy]["run"]) for policy in policies]
     page = write_report(runs, out / "report")
     emit([_row(order, figures) for order in ORDERS], format)

@@ -12,7 +12,7 @@ import typer
 from gpuyard.cli.output import say
 
 
-class Clock(StrEnum):
+class ClockChoice(StrEnum):
     """How emulated time passes."""
 
     real = "real"
@@ -33,13 +33,14 @@ def emulate(
     gpus: Annotated[str, typer.Option(help="GPUs of the machine: A100, 4xA100, 2xV100+1xK80, 2xmine.yaml.")] = "A100",
     speed: Annotated[float, typer.Option(help="Emulated seconds per real second.")] = 1.0,
     clock: Annotated[
-        Clock, typer.Option(help="virtual: waiting takes no time; device: nor does the host's work.")
-    ] = Clock.real,
+        ClockChoice, typer.Option(help="virtual: waiting takes no time; device: nor does the host's work.")
+    ] = ClockChoice.real,
     profile: Annotated[str, typer.Option(help="Take step times from this profile (gpuyard profiles list).")] = "",
     granularity: Annotated[
         Granularity, typer.Option(help="One duration per operation, or per pass.")
     ] = Granularity.auto,
     report: Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write what happened to this file.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Keep what happened as this run folder.")] = None,
     node: Annotated[str, typer.Option(help="Name of the machine; programs that give the same name share it.")] = "",
     sharing: Annotated[
         str,
@@ -60,8 +61,7 @@ def emulate(
     The program is anybody's PyTorch script, unchanged. Host work is real; GPU work is time on a device timeline.
     """
     from gpuyard.core.errors import InputError
-    from gpuyard.emulation.launch import emulate as run
-    from gpuyard.emulation.launch import summary
+    from gpuyard.emulation.launch import run_program, summary
     from gpuyard.emulation.settings import Settings, read_loss
 
     if report is not None and not report.absolute().parent.is_dir():
@@ -71,9 +71,11 @@ def emulate(
         share=share, memory_limit=memory_limit, jitter=jitter, warm_up=warm_up, seed=seed, compute=compute,
         loss=read_loss(loss) if loss else (), granularity=granularity.value,
     )  # fmt: skip
-    outcome = run(command, settings)
+    outcome = run_program(command, settings, out)
     if report is not None:
         report.write_text(json.dumps(outcome.report, indent=2) + "\n", encoding="utf-8")
     if not quiet:
         say("gpuyard: " + summary(outcome.report))
+        if outcome.run is not None:
+            say(f"gpuyard: the run is in {outcome.run}")
     raise typer.Exit(outcome.exit_code)

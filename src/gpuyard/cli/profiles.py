@@ -12,7 +12,9 @@ import typer
 from gpuyard.cli.output import Format, emit, plain, say
 
 if TYPE_CHECKING:
+    from gpuyard.profiles.collection import Zoo
     from gpuyard.profiles.fitting import Fit
+    from gpuyard.profiles.model import ModelProfile
     from gpuyard.profiles.steps import StepPoint, StepProfile
 
 app = typer.Typer(
@@ -25,42 +27,70 @@ _Precision = Annotated[str, typer.Option(metavar="NAME", help="fp32, tf32, fp16,
 
 @app.command("list")
 def list_profiles(*, format: _Format = Format.table) -> None:
-    """List every model with a profile.
+    """List every model of which anything is known, and what.
 
-    Step profiles say how long a step takes on a GPU, throughput profiles what CPUs and memory beside it are worth.
+    Throughput says what CPUs and memory beside a GPU are worth, and is what simulations need; steps say how long a step
+    takes on a GPU, and are what the emulated GPU needs.
     """
     from gpuyard.profiles import load_zoo
-    from gpuyard.profiles.step_store import profiles_of, step_models
 
-    rows = [row for model in step_models() for row in _step_rows(profiles_of(model))]
     zoo = load_zoo()
-    rows += [
-        {"kind": "throughput", "model": name, "gpus": "any", "source": zoo.profile(name).source} for name in zoo.names
-    ]
-    emit(rows, format, columns=["kind", "model", "precision", "gpus", "batch_sizes", "source"])
+    emit([_model_row(zoo, model) for model in zoo.models], format)
 
 
 @app.command()
 def show(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Its name; 'gpuyard profiles list' has them all.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Any of its names; 'gpuyard profiles list' has all.")],
     *,
-    gpu: Annotated[str, typer.Option(metavar="KIND", help="A GPU kind; 'gpuyard gpus' has them all.")],
+    gpu: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Show its steps on this GPU kind; 'gpuyard gpus' has them all.")
+    ] = None,
     precision: _Precision = "fp32",
     format: _Format = Format.table,
 ) -> None:
-    """Show how long a model's steps take on a GPU, by batch size."""
+    """Show what is known of a model: its parts, and its speed on every GPU kind; or its steps on one, by batch size."""
+    if gpu is None:
+        _show_model(model, format)
+    else:
+        _show_steps(gpu, model, precision, format)
+
+
+def _show_model(name: str, format: Format) -> None:
+    from gpuyard.profiles import gpu_kinds, load_zoo
+
+    zoo = load_zoo()
+    profile = zoo.profile(name)
+    facts, rows = _facts(zoo, profile), [_speed_row(profile, kind.key) for kind in gpu_kinds()]
+    if format == Format.json:
+        parts = {name: getattr(profile, name) for name in ("latency", "memory", "slowdown")}
+        grid = {name: getattr(profile, name) for name in ("cpu_grid", "memory_grid", "throughput")}
+        grids = {name: values.tolist() for name, values in grid.items()}
+        _print_json({**facts, **grids, **{name: _as_dicts(part) for name, part in parts.items()}, "rows": rows})
+        return
+    emit(rows, format)
+    if format == Format.table:
+        print()
+        for fact, value in facts.items():
+            print(f"{fact:<14} {value}")
+
+
+def _show_steps(gpu: str, model: str, precision: str, format: Format) -> None:
     from gpuyard.profiles import find_step_profile
 
     profile = find_step_profile(gpu, model, precision=precision)
     rows = [_point_row(point) for point in profile.points]
     if format == Format.json:
         facts = {name: value for name, value in vars(profile).items() if name != "points" and not name.startswith("_")}
-        json.dump({**plain(facts), "rows": plain(rows)}, sys.stdout, indent=2)
-        sys.stdout.write("\n")
+        _print_json({**facts, "rows": rows})
         return
     emit(rows, format)
     if format == Format.table:
         print(f"\n{profile.model} on {profile.gpu} in {profile.precision}, source: {profile.source}")
+
+
+def _print_json(content: dict[str, Any]) -> None:
+    json.dump(plain(content), sys.stdout, indent=2)
+    sys.stdout.write("\n")
 
 
 @app.command("import")
@@ -106,23 +136,71 @@ def _write(measured: tuple[StepProfile, ...], folder: Path, precision: str) -> l
     return write_profiles([thinned(profile, precision) for profile in measured], folder)
 
 
-def _step_rows(profiles: tuple[StepProfile, ...]) -> list[dict[str, Any]]:
-    """Return a row for each precision and source of one model."""
-    kinds = dict.fromkeys((profile.precision, profile.source) for profile in profiles)
-    rows = []
-    for precision, source in kinds:
-        group = [profile for profile in profiles if (profile.precision, profile.source) == (precision, source)]
-        rows.append(
-            {
-                "kind": "step",
-                "model": group[0].model,
-                "precision": precision,
-                "gpus": [profile.gpu for profile in group],
-                "batch_sizes": max(len(profile.points) for profile in group),
-                "source": source,
-            }
-        )
-    return rows
+def _model_row(zoo: Zoo, model: str) -> dict[str, Any]:
+    profile, steps = zoo.profile(model), zoo.steps(model)
+    return {
+        "model": profile.name,
+        "also": list(profile.aliases),
+        "task": profile.task,
+        "throughput": f"on {profile.gpu_type}" if profile.has_throughput else "",
+        "steps": list(dict.fromkeys(each.gpu for each in steps)),
+        "precisions": list(dict.fromkeys(each.precision for each in steps)),
+        "latency": [each.gpu for each in profile.latency],
+        "memory": "by batch" if _has_memory(profile, steps) else "",
+        "slowdown": [each.beside for each in profile.slowdown],
+    }
+
+
+def _facts(zoo: Zoo, profile: ModelProfile) -> dict[str, Any]:
+    """Return what is known of a model, a line for each part."""
+    return {
+        "model": profile.name,
+        "also": ", ".join(profile.aliases) or "-",
+        "title": profile.title,
+        "throughput": _throughput_text(profile),
+        "steps": _steps_text(zoo.steps(profile.name)),
+        "latency": ", ".join(f"on {each.gpu}" for each in profile.latency) or "not known",
+        "gpu_memory": "by batch" if _has_memory(profile, zoo.steps(profile.name)) else "not known",
+        "slowdown": ", ".join(f"{each.factor:g} beside {each.beside}" for each in profile.slowdown) or "not known",
+    }
+
+
+def _throughput_text(profile: ModelProfile) -> str:
+    if not profile.has_throughput:
+        return "not known: it cannot be simulated"
+    cpus, memory, storage, speed = profile.best()
+    best = f"{speed:g} at best, with {cpus:g} CPUs, {memory:g} GB and {storage:g} MB/s per GPU"
+    return f"{profile.iteration_s:g} s per iteration at 1.0; {best}; on {profile.gpu_type}; source: {profile.source}"
+
+
+def _steps_text(steps: tuple[StepProfile, ...]) -> str:
+    groups: dict[tuple[str, str], list[str]] = {}
+    for each in steps:
+        groups.setdefault((each.precision, each.source), []).append(each.gpu)
+    texts = (f"{precision} on {', '.join(gpus)}; source: {source}" for (precision, source), gpus in groups.items())
+    return " | ".join(texts) or "not known"
+
+
+def _has_memory(profile: ModelProfile, steps: tuple[StepProfile, ...]) -> bool:
+    return profile.memory is not None or any(point.peak_bytes for each in steps for point in each.points)
+
+
+def _speed_row(profile: ModelProfile, gpu: str) -> dict[str, Any]:
+    speed = profile.speed_on(gpu)
+    return {
+        "gpu": gpu,
+        "speed": speed.factor,
+        "known": speed.origin,
+        "error_pct": speed.expected_error * 100 if speed.estimated else None,
+        "source": speed.source,
+    }
+
+
+def _as_dicts(part: object) -> object:
+    """Return a part of a profile as what JSON has."""
+    if isinstance(part, tuple):
+        return [each._asdict() if hasattr(each, "_asdict") else vars(each) for each in part]
+    return None if part is None else vars(part)
 
 
 def _point_row(point: StepPoint) -> dict[str, Any]:

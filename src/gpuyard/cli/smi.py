@@ -41,9 +41,9 @@ def smi(
     elif live:
         _go_on(node, every, format)
     else:
-        from gpuyard.emulation.monitor import snapshot
+        from gpuyard.emulation.monitor import read_live
 
-        _print(snapshot(node), format)
+        _print(read_live(node), format)
 
 
 def _print(nodes: Sequence[NodeReading], format: Format) -> None:
@@ -68,14 +68,14 @@ def _go_on(node: str | None, every: float, format: Format) -> None:
     from rich.live import Live
 
     from gpuyard.cli.gauges import console, picture
-    from gpuyard.emulation.monitor import read, snapshot
+    from gpuyard.emulation.monitor import read, read_live
 
     if every < SHORTEST_S:
         raise InputError(f"is less than {SHORTEST_S} s", field="every", value=every)
     screen = console()
     if format != Format.table or not screen.is_terminal:
         raise InputError("draws a table on a terminal", field="live", hint="Without --live it prints once, anywhere")
-    snapshot(node)  # refuses a wrong name; one that is right may end and come back
+    read_live(node)  # refuses a wrong name; one that is right may end and come back
     with suppress(KeyboardInterrupt), Live(console=screen, auto_refresh=False) as shown:
         while True:
             nodes = read(node)

@@ -11,7 +11,6 @@ import typer
 
 from gpuyard.cli.output import Format, Rows, emit, say
 from gpuyard.cli.progress import Progress
-from gpuyard.cli.simulate import compile_once
 
 FIGURES = ("mean_jct_h", "p99_jct_h", "makespan_h", "gpu_use", "cpu_use", "error")
 """What the table shows beside the axes; the files, JSON and CSV have every figure."""
@@ -43,16 +42,19 @@ def sweep(
     Every setting of `gpuyard simulate` can be an axis or fixed, under its name with _ for -. Finished runs are used
     again as long as their inputs and gpuyard's version are the same.
     """
+    from gpuyard.results import check_writable
+    from gpuyard.simulation.compiling import compile_ahead
     from gpuyard.simulation.sweep import on_processes, on_ray, run_sweep, write_tables
     from gpuyard.simulation.sweep_file import read_sweep
 
     folder = out or Path("runs") / file.stem
     points = read_sweep(file, folder)
+    check_writable(folder)
     todo = sum(not point.done for point in points)
     if not quiet and todo < len(points):
         say(f"note: {len(points) - todo} of {len(points)} runs are there already")
     if on is On.local and todo:
-        compile_once([point.setting for point in points], quiet=quiet)
+        compile_ahead([point.options for point in points if not point.done], quiet=quiet)
     with Progress(todo, "runs", quiet=quiet) as progress:
         runner = on_ray(progress.update) if on is On.ray else on_processes(processes, progress.update)
         swept = run_sweep(points, runner)

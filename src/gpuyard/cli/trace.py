@@ -13,6 +13,8 @@ from gpuyard.core.errors import InputError
 
 if TYPE_CHECKING:
     from gpuyard.core.workload import Workload
+    from gpuyard.profiles import Zoo
+    from gpuyard.traces import Filter
 
 app = typer.Typer(
     help="Look at, convert and generate workloads.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
@@ -34,6 +36,19 @@ _Seed = Annotated[int, typer.Option(metavar="N", help="Seed of everything that i
 _Load = Annotated[float, typer.Option(metavar="RATE", help="Jobs an hour.")]
 _Split = Annotated[str, typer.Option(metavar="A,B,C", help="Percent of image, language and speech jobs.")]
 _Assign = Annotated[Literal["overall", "random", "fair"], typer.Option(help="How models are assigned to jobs.")]
+_Gpus = Annotated[str | None, typer.Option(metavar="MIN:MAX", help="Only jobs of so many GPUs.")]
+_Between = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FROM:UNTIL", help="Only jobs that arrive in this time, as in 2d:9d; the clock starts with it."
+    ),
+]
+_Tenant = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only jobs of this tenant; repeat for several.")
+]
+_Profiles = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="Profiles of your own models; repeat for several.")
+]
 
 
 @app.command()
@@ -44,13 +59,19 @@ def info(
     read_as: _As = None,
     split: _Split = "20,70,10",
     seed: _Seed = 42,
+    gpus: _Gpus = None,
+    between: _Between = None,
+    tenant: _Tenant = None,
+    profiles: _Profiles = None,
 ) -> None:
     """Say what a trace holds."""
+    from gpuyard.profiles import load_zoo
     from gpuyard.traces import ReadOptions, Source, describe, find_reader
 
-    source = Source.open(file)
+    source, zoo = Source.open(file), load_zoo(profiles or ())
     reader = find_reader(source, read_as)
-    facts = {"format": reader.name, **describe(reader.read(source, ReadOptions(seed=seed, split=_shares(split))))}
+    workload = reader.read(source, ReadOptions(seed=seed, split=_shares(split), zoo=zoo))
+    facts = {"format": reader.name, **describe(_filter(gpus, between, tenant).apply(workload), zoo)}
     emit(_lines(facts) if format == Format.table else [facts], format)
 
 
@@ -67,14 +88,23 @@ def convert(
     split: _Split = "20,70,10",
     assign: _Assign = "overall",
     seed: _Seed = 42,
+    gpus: _Gpus = None,
+    between: _Between = None,
+    tenant: _Tenant = None,
+    profiles: _Profiles = None,
 ) -> None:
     """Read a trace and write it in another format."""
+    from gpuyard.profiles import load_zoo
     from gpuyard.traces import read_workload, with_arrivals
 
-    workload = read_workload(file, format=read_as, load=load, split=_shares(split), assignment=assign, seed=seed)
+    zoo = load_zoo(profiles or ())
+    workload = read_workload(
+        file, format=read_as, load=load, split=_shares(split), assignment=assign, seed=seed, zoo=zoo
+    )
+    workload = _filter(gpus, between, tenant).apply(workload)
     if arrivals != "trace":
         workload = with_arrivals(workload, arrivals, load=load, seed=seed)
-    _save(workload, out)
+    _save(workload, out, zoo)
 
 
 @app.command()
@@ -91,13 +121,19 @@ def generate(
         Literal["exponential", "static"], typer.Option(help="A stream, or all at once.")
     ] = "exponential",
     assign: _Assign = "overall",
+    gpus: _Gpus = None,
+    between: _Between = None,
+    tenant: _Tenant = None,
+    profiles: _Profiles = None,
 ) -> None:
     """Draw a workload as Synergy draws it.
 
     The defaults give the very workload of its published check values.
     """
     from gpuyard import traces
+    from gpuyard.profiles import load_zoo
 
+    zoo = load_zoo(profiles or ())
     workload = traces.generate(
         jobs,
         load=load,
@@ -107,8 +143,9 @@ def generate(
         arrivals=arrivals,
         durations="small" if small else "exponential",
         assignment=assign,
+        zoo=zoo,
     )
-    _save(workload, out)
+    _save(_filter(gpus, between, tenant).apply(workload), out, zoo)
 
 
 def _shares(text: str) -> tuple[float, float, float]:
@@ -121,7 +158,14 @@ def _shares(text: str) -> tuple[float, float, float]:
     return image, language, speech
 
 
-def _save(workload: Workload, out: Path) -> None:
+def _filter(gpus: str | None, between: str | None, tenants: list[str] | None) -> Filter:
+    from gpuyard.traces.filters import Filter, size_range, time_range
+
+    sizes, times = gpus and size_range(gpus), between and time_range(between)
+    return Filter(sizes or None, times or None, tuple(tenants or ()))
+
+
+def _save(workload: Workload, out: Path, zoo: Zoo) -> None:
     from gpuyard.traces import record, write
 
     if out.suffix.lower() not in SUFFIXES:
@@ -129,7 +173,7 @@ def _save(workload: Workload, out: Path) -> None:
             "is not a suffix of a workload file", file=out, value=out.suffix, hint="Known: " + ", ".join(SUFFIXES)
         )
     if out.suffix.lower() == ".csv":
-        if lost := record(workload, out):
+        if lost := record(workload, out, iteration_s={name: zoo.profile(name).iteration_s for name in zoo.names}):
             say(f"Synergy's CSV has no column for {', '.join(lost)}: left out; write .parquet or .yaml to keep them.")
     else:
         write(workload, out)

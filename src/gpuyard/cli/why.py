@@ -10,10 +10,10 @@ import typer
 from gpuyard.cli.output import Format, emit, say
 
 if TYPE_CHECKING:
-    from gpuyard.reports.story import Story
+    from gpuyard.reports.job_history import JobHistory
 
 SHOWN = 20
-"""Rows of a long story that a table shows."""
+"""Rows of a long history that a table shows."""
 
 
 def why(
@@ -25,40 +25,40 @@ def why(
 
     Also when and where it ran, what slowed it, and what would help.
     """
-    from gpuyard.reports.story import tell
+    from gpuyard.reports.job_history import job_history
     from gpuyard.results import load_run
 
-    story = tell(load_run(run), job)
+    history = job_history(load_run(run), job)
     if format == Format.json:
-        emit([_everything(story)], format)
+        emit([_everything(history)], format)
     elif format == Format.csv:
-        emit(story.events, format)
+        emit(history.events, format)
     else:
-        _print(story)
+        _print(history)
 
 
-def _everything(story: Story) -> dict[str, Any]:
+def _everything(history: JobHistory) -> dict[str, Any]:
     return {
-        "sentence": story.sentence,
-        **story.job,
-        "slow_s": story.slow_s,
-        "short_of_cpus_s": story.short_of_cpus_s,
-        "mean_speed": story.mean_speed,
-        "events": story.events,
-        "advice": story.advice,
+        "sentence": history.sentence,
+        **history.job,
+        "slow_s": history.slow_s,
+        "short_of_cpus_s": history.short_of_cpus_s,
+        "mean_speed": history.mean_speed,
+        "events": history.events,
+        "advice": history.advice,
     }
 
 
-def _print(story: Story) -> None:
-    print(story.sentence)
-    if story.waits:
+def _print(history: JobHistory) -> None:
+    print(history.sentence)
+    if history.waits:
         print()
-        emit([wait | {"share": f"{wait['share']:.0%}"} for wait in story.waits], Format.table)
-    if story.events:
+        emit([wait | {"share": f"{wait['share']:.0%}"} for wait in history.waits], Format.table)
+    if history.events:
         print()
-        emit(story.events[:SHOWN], Format.table)
-    if len(story.events) > SHOWN:
-        say(f"… and {len(story.events) - SHOWN} more lines: --format csv has them all")
+        emit(history.events[:SHOWN], Format.table)
+    if len(history.events) > SHOWN:
+        say(f"… and {len(history.events) - SHOWN} more lines: --format csv has them all")
     print("\nWhat would help:")
-    for line in story.advice:
+    for line in history.advice:
         print(f"  {line}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import groupby
+from math import isnan, nan
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core import units
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.gpus import GpuKind
 
 RESOURCES = ("cpus", "memory_gb", "storage_mbps", "network_gbps")
 """What a node has beside its GPUs, in the order of every resource vector in gpuyard."""
@@ -17,19 +22,38 @@ RESOURCES = ("cpus", "memory_gb", "storage_mbps", "network_gbps")
 CPU, MEMORY, STORAGE, NETWORK = range(4)
 
 
+DEFAULT_GPU_TYPE = "V100"
+
+DEFAULT_GPU_MEMORY_GB = 32510 * 2**20 / 1e9
+"""What a GPU of the default type has; the best guess for a kind that is only a name, too."""
+
+_NOT_LOOKED_UP = GpuKind.named("")
+
+
 @dataclass(frozen=True, slots=True)
 class NodeKind:
-    """One kind of server."""
+    """One kind of server. Its GPUs are of one kind, which may be only a name until it is looked up."""
 
     gpus: int = 8
     cpus: float = 24.0
     memory_gb: float = 500.0
     storage_mbps: float = 500.0
     network_gbps: float = 40.0
-    gpu_type: str = "V100"
-    gpu_memory_gb: float = 16.0
+    gpu_type: str = DEFAULT_GPU_TYPE
+    """The key of its GPUs' kind."""
+    gpu_memory_gb: float = nan
+    """Of one GPU; left out, what its kind has."""
+    gpu: GpuKind = field(default=_NOT_LOOKED_UP, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.gpu is _NOT_LOOKED_UP:
+            object.__setattr__(self, "gpu", GpuKind.named(self.gpu_type))
+        if self.gpu.key != self.gpu_type:
+            raise InputError(
+                f"is not the node's GPU kind, which is {self.gpu.key}", field="gpu_type", value=self.gpu_type
+            )
+        if isnan(self.gpu_memory_gb):
+            object.__setattr__(self, "gpu_memory_gb", self.usual_gpu_memory_gb)
         if self.gpus < 0 or self.gpus != int(self.gpus):
             raise InputError("must be a whole number, 0 or more", field="gpus", value=self.gpus)
         for name in (*RESOURCES, "gpu_memory_gb"):
@@ -41,6 +65,16 @@ class NodeKind:
     def amounts(self) -> tuple[float, float, float, float]:
         """The node's resources in the order of RESOURCES."""
         return (self.cpus, self.memory_gb, self.storage_mbps, self.network_gbps)
+
+    @property
+    def usual_gpu_memory_gb(self) -> float:
+        """What a GPU of this kind has when nothing else is said."""
+        return self.gpu.memory_bytes / 1e9 or DEFAULT_GPU_MEMORY_GB
+
+    def with_gpu(self, gpu: GpuKind) -> NodeKind:
+        """Return the same node with GPUs of this kind, and with their memory unless another was stated."""
+        stated = self.gpu_memory_gb if self.gpu_memory_gb != self.usual_gpu_memory_gb else nan
+        return replace(self, gpu=gpu, gpu_type=gpu.key, gpu_memory_gb=stated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +94,14 @@ class Cluster:
     """Groups of nodes. Node and GPU numbers run through the groups in order, from 0."""
 
     groups: tuple[NodeGroup, ...]
+    names: tuple[str, ...] = ()
+    """One for each node; node0, node1, … without."""
 
     def __post_init__(self) -> None:
         if self.total_gpus == 0:
             raise InputError("a cluster needs at least one GPU", field="cluster")
+        if self.names and len(set(self.names)) != self.nodes:
+            raise InputError("must be a name of its own for each node", field="names", value=len(set(self.names)))
 
     @classmethod
     def uniform(cls, nodes: int, kind: NodeKind | None = None) -> Cluster:
@@ -74,6 +112,25 @@ class Cluster:
     def parse(cls, text: str) -> Cluster:
         """Read the short form: '16x8:cpus=24,memory=500GB', several groups joined by '+'."""
         return cls(tuple(_parse_group(part) for part in text.split("+")))
+
+    def with_gpus(self, look_up: Callable[[str], GpuKind]) -> Cluster:
+        """Return the same cluster with the kind of each node's GPUs looked up by its name."""
+        groups = (NodeGroup(group.count, group.kind.with_gpu(look_up(group.kind.gpu_type))) for group in self.groups)
+        return Cluster(tuple(groups), self.names)
+
+    def sorted_by_kind(self) -> tuple[Cluster, NDArray[np.int64]]:
+        """The same nodes in an order that does not depend on how they were written down, and the number each had."""
+        keys = [(kind.gpu_type, kind.gpus, kind.amounts, kind.gpu_memory_gb) for kind in self.kinds]
+        rank = np.array([sorted(keys).index(key) for key in keys])[self.node_kind]
+        before = np.argsort(rank, kind="stable")
+        groups = [(kind, len(list(run))) for kind, run in groupby(self.kinds[k] for k in self.node_kind[before])]
+        names = tuple(self.node_names[number] for number in before)
+        return Cluster(tuple(NodeGroup(count, kind) for kind, count in groups), names), before
+
+    @cached_property
+    def node_names(self) -> tuple[str, ...]:
+        """What each node is called."""
+        return self.names or tuple(f"node{number}" for number in range(self.nodes))
 
     @cached_property
     def kinds(self) -> tuple[NodeKind, ...]:
@@ -137,8 +194,8 @@ def _parse_group(text: str) -> NodeGroup:
             value=text,
             hint="Example: 16x8:cpus=24,memory=500GB; or name a cluster file",
         )
-    values: dict[str, float] = {}
-    gpu_type = NodeKind.__dataclass_fields__["gpu_type"].default
+    values: dict[str, Any] = {}
+    gpu_type = DEFAULT_GPU_TYPE
     for option in filter(None, (part.strip() for part in options.split(","))):
         name, _, value = option.partition("=")
         if name == "type":
@@ -150,16 +207,16 @@ def _parse_group(text: str) -> NodeGroup:
             raise InputError(
                 "is not an option of a node", field="cluster", value=name, hint=nearest(name, [*_FIELDS, "type"])
             )
-    return NodeGroup(int(nodes), NodeKind(gpus=int(gpus), gpu_type=str(gpu_type), **values))
+    return NodeGroup(int(nodes), NodeKind(gpus=int(gpus), gpu_type=gpu_type, **values))
 
 
 def _format_group(group: NodeGroup) -> str:
-    defaults = {f.name: f.default for f in fields(NodeKind)}
+    usual = {each.name: each.default for each in fields(NodeKind)} | {"gpu_memory_gb": group.kind.usual_gpu_memory_gb}
     parts = [
         f"{name}={getattr(group.kind, target):g}"
         for name, (target, _) in _FIELDS.items()
-        if name in {"cpus", "memory"} or getattr(group.kind, target) != defaults[target]
+        if name in {"cpus", "memory"} or getattr(group.kind, target) != usual[target]
     ]
-    if group.kind.gpu_type != defaults["gpu_type"]:
+    if group.kind.gpu_type != DEFAULT_GPU_TYPE:
         parts.append(f"type={group.kind.gpu_type}")
     return f"{group.count}x{group.kind.gpus}:{','.join(parts)}"

@@ -1,79 +1,66 @@
-"""Compiled inner loops: one decorator, so that what is compiled, cached and how is decided once."""
+"""Compiled inner loops: one decorator, so that what is compiled, cached and how is decided once.
+
+With NUMBA_DISABLE_JIT=1 nothing is compiled: kernels run as the Python functions they are, to the same results.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
-import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import numba
-import numpy as np
-from numba.core import types
+from numba import extending
+from numba.core import event, types
 from numba.experimental import structref
-from numpy.typing import NDArray
+
+from gpuyard.core.arrays import Bytes, Floats, Ints, Small
+from gpuyard.core.compilable import MARKS
+from gpuyard.core.compile_notice import NOT_KEPT, CompileNotice
+from gpuyard.core.kernel_cache import open_cache
+
+__all__ = ["CACHE", "INTERPRETED", "NOTICE", "Boxed", "Bytes", "Floats", "Ints", "Small", "box", "inner", "kernel"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T_co = TypeVar("T_co", covariant=True)
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Small = NDArray[np.int32]
-Bytes = NDArray[np.int8]
+_event: Any = event
+_numba: Any = numba
+_structref: Any = structref
+_types: Any = types
+
+INTERPRETED: bool = bool(_numba.config.DISABLE_JIT)
+"""Whether numba was told, by NUMBA_DISABLE_JIT=1, to compile nothing."""
+
+_STRICT = {"error_model": "numpy"}
+"""Arithmetic is strictly IEEE, as numpy's, so results repeat to the last bit."""
+
+_BORROWING = {"_nrt": False, "forceinline": True}
+"""Arguments are borrowed instead of counting references to them: with sixty arrays that is most of the cost."""
 
 
-def _fingerprint(package: Path) -> str:
-    """Changes whenever a file with kernels does."""
-    known = hashlib.sha256(numba.__version__.encode())
-    for layer in ("core", "policies", "simulation"):
-        for file in sorted((package / layer).rglob("*.py")):
-            source = file.read_bytes()
-            if b"\n@kernel\n" in source or b"\n@inner\n" in source:
-                known.update(source)
-    return known.hexdigest()[:12]
+CACHE = None if INTERPRETED else open_cache(Path(__file__).resolve().parents[1], os.environ)
+"""Compiled code on disk."""
 
+NOTICE = CompileNotice("" if CACHE is None or CACHE.lasting else NOT_KEPT)
+"""Tells the user when kernels are being compiled."""
 
-def _cache_folder() -> str:
-    """Where compiled code is kept, one folder for each state of the source; stale ones are removed.
-
-    Numba looks only at the file of the function it compiles, and would go on using code inlined from another file.
-    """
-    package = Path(__file__).resolve().parents[1]
-    for base in (package / "__pycache__", Path.home() / ".cache" / "gpuyard", Path(tempfile.gettempdir()) / "gpuyard"):
-        folder = base / f"kernels-{_fingerprint(package)}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            for other in base.glob("kernels-*"):
-                if other != folder:
-                    shutil.rmtree(other, ignore_errors=True)
-            return str(folder)
-    return ""
-
-
-_CACHE = _cache_folder()
-
-
-def is_cold() -> bool:
-    """Whether nothing has been compiled yet, so that the first run will take a minute longer."""
-    return not any(Path(_CACHE).rglob("*.nbi"))
+_event.register("numba:compile", NOTICE)
 
 
 def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
-    """Compile on first use, cached on disk; arithmetic stays strictly IEEE, so results repeat to the last bit."""
-    settings: Any = numba.config
-    jit: Any = numba.njit
-    theirs, settings.CACHE_DIR = settings.CACHE_DIR, _CACHE
+    """Compile on first use, cached on disk."""
+    if CACHE is None:
+        return function
+    NOTICE.watch(function)
+    theirs, _numba.config.CACHE_DIR = _numba.config.CACHE_DIR, str(CACHE.folder)
     try:
-        compiled = jit(cache=True, nogil=True, error_model="numpy", **flags)(function)
+        compiled = _numba.njit(cache=True, nogil=True, **_STRICT, **flags)(function)
     finally:
-        settings.CACHE_DIR = theirs
+        _numba.config.CACHE_DIR = theirs
     return cast("Callable[P, R]", compiled)
 
 
@@ -83,11 +70,12 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def inner(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a part of a kernel that makes no arrays of its own.
+    """Compile a part of a kernel that makes no arrays of its own: it borrows its arguments."""
+    return _compile(function, **_BORROWING)
 
-    It borrows its arguments instead of counting references to them: with sixty arrays that is most of the cost.
-    """
-    return _compile(function, _nrt=False)
+
+if not INTERPRETED:
+    MARKS.listen(extending.register_jitable(**_STRICT, **_BORROWING))
 
 
 class Boxed(Protocol[T_co]):
@@ -98,8 +86,11 @@ class Boxed(Protocol[T_co]):
         """The tuple; to be read inside kernels."""
 
 
-_structref: Any = structref
-_types: Any = types
+@dataclass(frozen=True, slots=True)
+class _Held(Generic[R]):
+    """What stands for a boxed tuple where nothing is compiled; numba's own structures cannot be made there."""
+
+    value: R
 
 
 @_structref.register
@@ -122,4 +113,4 @@ def _make_box(value: Any) -> Any:
 
 def box(value: R) -> Boxed[R]:
     """Put a tuple of arrays behind one pointer; the arrays stay shared."""
-    return cast("Boxed[R]", _make_box(value))
+    return _Held(value) if INTERPRETED else cast("Boxed[R]", _make_box(value))

@@ -1,241 +1,250 @@
 """Who holds what. The one place where resources are taken and given back; it refuses what does not fit.
 
-A job holds whole GPUs, or a slice of one, and for each GPU the same amounts of CPU, memory, storage and network
-bandwidth from the node that GPU sits in. Slices are counted in thousandths of a GPU.
+Every engine uses it: the simulator calls the functions of `books.py` from compiled code, and knows nodes and holders by
+their numbers; others use names. Nodes and holders come and go.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 
-from gpuyard.core.allocation import Allocation, Placement, Slice
-from gpuyard.core.cluster import RESOURCES, Cluster
+from gpuyard.core import books as changes
+from gpuyard.core.arrays import Floats, Ints, Small
+from gpuyard.core.books import DEMANDS, NO_GPU, SLACK
+from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
 from gpuyard.core.errors import LedgerError
-from gpuyard.core.kernel import Bytes, Floats, Ints, Small, inner, kernel
-
-WHOLE = 1000
-"""Thousandths in a GPU."""
-
-SLACK = 1e-6
-"""Rounding forgiven in amounts, in each resource's own unit. Amounts in multiples of 1/1024 add up exactly anyway."""
-
-
-class Books(NamedTuple):
-    """The ledger's arrays. Anybody may read them; only functions of this module write them."""
-
-    capacity: Floats  # node x RESOURCES
-    free: Floats  # node x RESOURCES
-    node_gpus: Ints
-    first_gpu: Ints  # first GPU of each node, and one more entry: the number of GPUs
-    gpu_node: Ints
-    gpu_free: Ints  # thousandths
-    whole_free: Ints  # wholly free GPUs of each node
-    wished: Floats  # node x 3: what the jobs there would like of CPUs, memory and storage bandwidth
-    up: Ints  # 1 while a node is in service
-    touched: Bytes  # node -> 1 where somebody came or went since the last call of settle()
-    gpus: Ints  # job -> GPUs it holds when it runs
-    milli: Ints  # job -> thousandths of each of them
-    wish: Floats  # job x 3: what it would like, per GPU
-    first_held: Ints  # job -> where its GPUs stand in held_gpus
-    held_gpus: Small
-    held_by: Ints  # place in held_gpus -> the job it belongs to
-    head: Ints  # GPU -> a place in held_gpus that names it, -1 when nobody holds it
-    following: Ints  # place in held_gpus -> the next one that names the same GPU
-    held: Floats  # job x RESOURCES, per GPU
-    slot: Ints  # job -> its place among the holders, -1 when it holds nothing
-    holders: Ints
-    busy: Ints  # one number: how many holders
-
-
-@kernel
-def held_gpus(books: Books, job: int) -> Small:
-    """The GPUs a job holds (or held last)."""
-    first = books.first_held[job]
-    return books.held_gpus[first : first + books.gpus[job]]
-
-
-@inner
-def fits(books: Books, gpu_ids: Small, milli: int, amounts: Floats) -> bool:
-    """Whether these GPUs and, for each, these amounts are free. A GPU must not be named twice."""
-    for i in range(len(gpu_ids)):
-        gpu = gpu_ids[i]
-        node = books.gpu_node[gpu]
-        if books.gpu_free[gpu] < milli or books.up[node] == 0:
-            return False
-        together = 0
-        for k in range(len(gpu_ids)):
-            if gpu_ids[k] == gpu and k != i:
-                return False
-            if books.gpu_node[gpu_ids[k]] == node:
-                together += 1
-        for r in range(amounts.shape[0]):
-            if amounts[r] < 0.0 or amounts[r] * together > books.free[node, r] + SLACK:
-                return False
-    return True
-
-
-@inner
-def take(books: Books, job: int, gpu_ids: Small, amounts: Floats) -> bool:
-    """Give a job these GPUs and, for each, these amounts; False, and nothing changed, if they are not free."""
-    milli = books.milli[job]
-    if books.slot[job] >= 0 or len(gpu_ids) != books.gpus[job] or not fits(books, gpu_ids, milli, amounts):
-        return False
-    first = books.first_held[job]
-    for i in range(len(gpu_ids)):
-        gpu = gpu_ids[i]
-        node = books.gpu_node[gpu]
-        if books.gpu_free[gpu] == WHOLE:
-            books.whole_free[node] -= 1
-        books.gpu_free[gpu] -= milli
-        books.held_gpus[first + i] = gpu
-        books.touched[node] = 1
-        books.following[first + i] = books.head[gpu]
-        books.head[gpu] = first + i
-        for r in range(3):
-            books.wished[node, r] += books.wish[job, r]
-        for r in range(amounts.shape[0]):
-            books.free[node, r] -= amounts[r]
-    for r in range(amounts.shape[0]):
-        books.held[job, r] = amounts[r]
-    books.slot[job] = books.busy[0]
-    books.holders[books.busy[0]] = job
-    books.busy[0] += 1
-    return True
-
-
-@inner
-def give_back(books: Books, job: int) -> bool:
-    """Return all that a job holds; False if it holds nothing."""
-    place = books.slot[job]
-    if place < 0:
-        return False
-    milli = books.milli[job]
-    first = books.first_held[job]
-    for i in range(first, first + books.gpus[job]):
-        gpu = books.held_gpus[i]
-        node = books.gpu_node[gpu]
-        books.gpu_free[gpu] += milli
-        if books.gpu_free[gpu] == WHOLE:
-            books.whole_free[node] += 1
-        for r in range(books.held.shape[1]):
-            books.free[node, r] += books.held[job, r]
-        for r in range(3):
-            books.wished[node, r] -= books.wish[job, r]
-        books.touched[node] = 1
-        if books.head[gpu] == i:
-            books.head[gpu] = books.following[i]
-        else:
-            before = books.head[gpu]
-            while books.following[before] != i:
-                before = books.following[before]
-            books.following[before] = books.following[i]
-    last = books.holders[books.busy[0] - 1]
-    books.holders[place] = last
-    books.slot[last] = place
-    books.slot[job] = -1
-    books.busy[0] -= 1
-    return True
-
-
-@inner
-def settle(books: Books) -> None:
-    """Note that whatever came and went has been dealt with."""
-    for node in range(len(books.touched)):
-        books.touched[node] = 0
+from gpuyard.core.grants import WHOLE, Grant, GrantState, Part
 
 
 class Ledger:
-    """The books of one cluster for one set of jobs."""
+    """The books of some nodes and of those who hold something of them."""
 
-    def __init__(self, cluster: Cluster, gpus: Ints, milli: Ints, wish: Floats | None = None) -> None:
-        first_gpu = np.concatenate([[0], np.cumsum(cluster.node_gpus)])
-        gpu_node = np.repeat(np.arange(cluster.nodes), cluster.node_gpus)
-        jobs = len(gpus)
-        self.books = Books(
-            capacity=cluster.capacity.copy(),
-            free=cluster.capacity.copy(),
-            node_gpus=cluster.node_gpus.copy(),
-            first_gpu=first_gpu,
-            gpu_node=gpu_node,
-            gpu_free=np.full(cluster.total_gpus, WHOLE, dtype=np.int64),
-            whole_free=cluster.node_gpus.copy(),
-            wished=np.zeros((cluster.nodes, 3)),
-            up=np.ones(cluster.nodes, dtype=np.int64),
-            touched=np.zeros(cluster.nodes, dtype=np.int8),
-            gpus=gpus,
-            milli=milli,
-            wish=np.zeros((jobs, 3)) if wish is None else wish,
-            first_held=np.concatenate([[0], np.cumsum(gpus)[:-1]]).astype(np.int64),
-            held_gpus=np.zeros(int(gpus.sum()), dtype=np.int32),
-            held_by=np.repeat(np.arange(jobs), gpus),
-            head=np.full(cluster.total_gpus, -1, dtype=np.int64),
-            following=np.full(int(gpus.sum()), -1, dtype=np.int64),
-            held=np.zeros((jobs, len(RESOURCES))),
-            slot=np.full(jobs, -1, dtype=np.int64),
-            holders=np.zeros(jobs, dtype=np.int64),
-            busy=np.zeros(1, dtype=np.int64),
-        )
+    def __init__(self) -> None:
+        self.books = changes.empty_books()
+        self._nodes: dict[str, int] = {}
+        self._holders: dict[Hashable, int] = {}
+        self._vacant: dict[int, list[int]] = {}
+        self._tasks: dict[Hashable, tuple[str, ...]] = {}
+        self._gpu_memory = np.zeros(0)
+
+    @classmethod
+    def of(cls, cluster: Cluster, lines: Ints, part: Ints, demand: Floats | None = None) -> Ledger:
+        """Return books of a whole cluster for numbered holders: each has so many lines, a part of one GPU in each."""
+        ledger = cls()
+        memory = np.array([kind.gpu_memory_gb for kind in cluster.kinds])[cluster.node_kind]
+        ledger._add_nodes(cluster.node_gpus, cluster.capacity, memory)
+        ledger._nodes = {name: number for number, name in enumerate(cluster.node_names)}
+        ledger.add_numbered(lines, part, np.zeros((len(lines), DEMANDS)) if demand is None else demand)
+        return ledger
+
+    def add_numbered(self, lines: Ints, part: Ints, demand: Floats) -> None:
+        """Make room for more holders known by number, behind those there are."""
+        self.books = changes.with_holders(self.books, lines, part, demand)
+
+    def add_node(self, name: str, kind: NodeKind) -> None:
+        """A node joins, empty."""
+        if name in self._nodes:
+            raise LedgerError(f"node {name!r} is there already")
+        self._nodes[name] = len(self.books.up)
+        gpus, memory = np.array([kind.gpus], np.int64), np.array([kind.gpu_memory_gb])
+        self._add_nodes(gpus, np.array([kind.amounts]), memory)
+
+    def _add_nodes(self, gpus: Ints, capacity: Floats, gpu_memory_gb: Floats) -> None:
+        self.books = changes.with_nodes(self.books, gpus, capacity, gpu_memory_gb)
+        self._gpu_memory = np.concatenate([self._gpu_memory, np.repeat(gpu_memory_gb, gpus)])
+
+    def remove_node(self, name: str) -> None:
+        """A node that nobody holds anything of leaves for good."""
+        self.close(self._node(name))
+        del self._nodes[name]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of all nodes, in order of joining."""
+        return tuple(self._nodes)
 
     @property
     def holders(self) -> Ints:
-        """The jobs that hold something."""
+        """The numbers of those who hold something."""
         return self.books.holders[: self.books.busy[0]]
 
-    def take(self, job: int, gpu_ids: Small, amounts: Floats) -> None:
-        """Give a job GPUs and amounts per GPU; raises LedgerError, and changes nothing, if they are not free."""
-        if not take(self.books, job, np.asarray(gpu_ids, dtype=np.int32), amounts):
-            raise LedgerError(f"job {job} cannot take GPUs {list(gpu_ids)} with {amounts.tolist()} per GPU: not free")
+    def grant(
+        self,
+        holder: Hashable,
+        parts: Iterable[Part],
+        *,
+        state: GrantState = GrantState.HELD,
+        tasks: Iterable[str] = (),
+    ) -> None:
+        """Let somebody take these parts; raises LedgerError, and changes nothing, if they are not all free."""
+        wanted = tuple(parts)
+        if holder in self._holders:
+            raise LedgerError(f"{holder!r} holds something already")
+        if not wanted:
+            raise LedgerError(f"{holder!r} asks for nothing")
+        places = [self._place(part) for part in wanted]
+        self._refuse_if_not_free(holder, wanted, places)
+        number = self._number(len(wanted))
+        first = int(self.books.first_line[number])
+        for line, (part, (node, gpu)) in enumerate(zip(wanted, places, strict=True), first):
+            changes.take_line(self.books, line, gpu, node, _thousandths(part), part.gpu_memory_gb, _vector(part))
+        changes.enter(self.books, number, int(state))
+        self._holders[holder], self._tasks[holder] = number, tuple(tasks)
 
-    def allocation(self, job: int) -> Allocation | None:
-        """What a job holds, as a value; None when it holds nothing."""
+    def _place(self, part: Part) -> tuple[int, int]:
+        """The number of a part's node and of its GPU."""
+        node = self._node(part.node)
+        if part.gpu is None:
+            return node, NO_GPU
+        if not 0 <= part.gpu < self.books.node_gpus[node]:
+            raise LedgerError(f"node {part.node!r} has no GPU {part.gpu}")
+        return node, int(self.books.first_gpu[node]) + part.gpu
+
+    def _refuse_if_not_free(self, holder: Hashable, parts: tuple[Part, ...], places: list[tuple[int, int]]) -> None:
         books = self.books
-        if books.slot[job] < 0:
-            return None
-        slices = tuple(Slice(int(gpu), float(books.milli[job]) / WHOLE) for gpu in held_gpus(books, job))
-        cpus, memory, storage, _ = (float(amount) * len(slices) for amount in books.held[job])
-        return Allocation(Placement(slices), cpus, memory, storage)
+        named = Counter(gpu for _, gpu in places if gpu != NO_GPU)
+        for part, (node, gpu) in zip(parts, places, strict=True):
+            if named[gpu] > 1:
+                raise LedgerError(f"{holder!r} names GPU {part.gpu} of node {part.node!r} twice")
+            if not changes.line_fits(books, gpu, node, _thousandths(part), part.gpu_memory_gb):
+                raise LedgerError(f"{holder!r} cannot take {_told(part)}: {self._left(node, gpu)}")
+            together = sum(_vector(other) for other, (home, _) in zip(parts, places, strict=True) if home == node)
+            if (together > books.free[node] + SLACK).any():
+                raise LedgerError(f"{holder!r} cannot take {_told(part)}: {self._left(node, NO_GPU)}")
 
-    def give_back(self, job: int) -> None:
-        """Return all that a job holds."""
-        if not give_back(self.books, job):
-            raise LedgerError(f"job {job} holds nothing to give back")
+    def _left(self, node: int, gpu: int) -> str:
+        if not self.books.up[node]:
+            return "the node is out of service"
+        if gpu != NO_GPU:
+            free, memory = self.books.gpu_free[gpu], self.books.gpu_memory_free[gpu]
+            return f"{free} thousandths and {memory:g} GB of it are free"
+        amounts = zip(RESOURCES, self.books.free[node], strict=True)
+        return "free are " + ", ".join(f"{name} {amount:g}" for name, amount in amounts)
+
+    def _number(self, lines: int) -> int:
+        """A number for a new holder with so many lines: one that was given back, or a new one."""
+        vacant = self._vacant.get(lines)
+        if vacant:
+            return vacant.pop()
+        self.add_numbered(np.array([lines]), np.zeros(1, np.int64), np.zeros((1, DEMANDS)))
+        return len(self.books.slot) - 1
+
+    def move_on(self, holder: Hashable, state: GrantState) -> None:
+        """Say how far a grant is: reserved, held, then releasing."""
+        changes.set_state(self.books, self._held(holder), int(state))
+
+    def release(self, holder: Hashable) -> None:
+        """Return all that a named holder has, and forget it."""
+        number = self._held(holder)
+        changes.give_back(self.books, number)
+        self._vacant.setdefault(int(self.books.lines[number]), []).append(number)
+        del self._holders[holder], self._tasks[holder]
+
+    def grant_of(self, holder: Hashable) -> Grant | None:
+        """What a named holder has, as a value; None when it has nothing."""
+        number = self._holders.get(holder)
+        if number is None:
+            return None
+        state = GrantState(int(self.books.state[number]))
+        return Grant(holder, self.parts(number), state, self._tasks[holder])
+
+    def grants(self) -> tuple[Grant, ...]:
+        """All that named holders have, in the order in which they came."""
+        return tuple(grant for grant in map(self.grant_of, self._holders) if grant is not None)
+
+    def parts(self, number: int) -> tuple[Part, ...]:
+        """What the holder of this number has."""
+        books = self.books
+        first = int(books.first_line[number])
+        return tuple(self._part(line) for line in range(first, first + int(books.lines[number])))
+
+    def _part(self, line: int) -> Part:
+        books, node, gpu = self.books, int(self.books.line_node[line]), int(self.books.line_gpu[line])
+        amounts = zip(RESOURCES, books.line_amounts[line].tolist(), strict=True)
+        return Part(
+            node=next(name for name, number in self._nodes.items() if number == node),
+            gpu=None if gpu == NO_GPU else gpu - int(books.first_gpu[node]),
+            thousandths=int(books.line_part[line]) if gpu != NO_GPU else WHOLE,
+            gpu_memory_gb=float(books.line_memory[line]),
+            amounts={name: amount for name, amount in amounts if amount},
+        )
+
+    def take(self, holder: int, gpu_ids: Small, amounts: Floats) -> None:
+        """Let a numbered holder take its part of each GPU and amounts beside each; LedgerError if they are not free."""
+        if not changes.take(self.books, holder, np.asarray(gpu_ids, dtype=np.int32), amounts):
+            raise LedgerError(
+                f"holder {holder} cannot take GPUs {list(gpu_ids)} with {amounts.tolist()} each: not free"
+            )
+
+    def give_back(self, holder: int) -> None:
+        """Return all that a numbered holder has."""
+        if not changes.give_back(self.books, holder):
+            raise LedgerError(f"holder {holder} holds nothing to give back")
 
     def close(self, node: int) -> None:
-        """Take a node out of service; whoever held its GPUs must have given them back."""
+        """Take a node out of service; whoever held something of it must have given it back."""
         books = self.books
-        gpus = slice(books.first_gpu[node], books.first_gpu[node + 1])
-        if np.any(books.gpu_free[gpus] != WHOLE):
-            raise LedgerError(f"node {node} cannot leave service while jobs hold its GPUs")
-        books.up[node], books.whole_free[node] = 0, 0
-        books.gpu_free[gpus] = 0
-        books.free[node] = 0.0
+        lines = books.line_holder[(books.line_node == node)]
+        if (books.slot[lines] >= 0).any():
+            raise LedgerError(f"node {node} cannot leave service while somebody holds a part of it")
+        changes.close_node(books, node)
 
     def open(self, node: int) -> None:
         """Bring a node back into service, empty."""
-        books = self.books
-        if books.up[node]:
+        if self.books.up[node]:
             raise LedgerError(f"node {node} is in service already")
-        books.up[node], books.whole_free[node] = 1, books.node_gpus[node]
-        books.gpu_free[books.first_gpu[node] : books.first_gpu[node + 1]] = WHOLE
-        books.free[node] = books.capacity[node]
+        changes.open_node(self.books, node)
+
+    def _node(self, name: str) -> int:
+        if name not in self._nodes:
+            raise LedgerError(f"there is no node {name!r}")
+        return self._nodes[name]
+
+    def _held(self, holder: Hashable) -> int:
+        if holder not in self._holders:
+            raise LedgerError(f"{holder!r} holds nothing")
+        return self._holders[holder]
 
     def check(self) -> None:
-        """Recompute everything from the holdings and raise LedgerError where the books disagree or exceed capacity."""
+        """Recompute everything from the lines and raise LedgerError where the books disagree or exceed capacity."""
         books = self.books
         gpu_free = np.where(books.up[books.gpu_node] == 1, WHOLE, 0)
         free = books.capacity * books.up[:, None]
-        for job in self.holders:
-            for gpu in held_gpus(books, job):
-                gpu_free[gpu] -= books.milli[job]
-                free[books.gpu_node[gpu]] -= books.held[job]
+        memory, demanded = self._gpu_memory.copy(), np.zeros_like(books.demanded)
+        for holder in self.holders:
+            first = books.first_line[holder]
+            for line in range(first, first + books.lines[holder]):
+                free[books.line_node[line]] -= books.line_amounts[line]
+                if books.line_gpu[line] != NO_GPU:
+                    gpu_free[books.line_gpu[line]] -= books.line_part[line]
+                    memory[books.line_gpu[line]] -= books.line_memory[line]
+                    demanded[books.line_node[line]] += books.demand[holder]
         whole = np.bincount(books.gpu_node, weights=gpu_free == WHOLE, minlength=len(books.up)).astype(np.int64)
-        if (gpu_free < 0).any() or (free < -SLACK).any():
+        if (gpu_free < 0).any() or (free < -SLACK).any() or (books.gpu_memory_free < -SLACK).any():
             raise LedgerError("more is held than there is")
         if not (
             np.array_equal(gpu_free, books.gpu_free)
             and np.array_equal(whole, books.whole_free)
             and np.allclose(free, books.free, atol=SLACK, rtol=0)
+            and np.allclose(memory, books.gpu_memory_free, atol=SLACK, rtol=0)
+            and np.allclose(demanded, books.demanded, atol=SLACK, rtol=0)
         ):
             raise LedgerError("what is free and what is held do not add up")
+
+
+def _thousandths(part: Part) -> int:
+    return 0 if part.gpu is None else part.thousandths
+
+
+def _vector(part: Part) -> Floats:
+    return np.array([float(part.amounts.get(name, 0.0)) for name in RESOURCES])
+
+
+def _told(part: Part) -> str:
+    what = [f"{part.thousandths} thousandths of GPU {part.gpu}"] if part.gpu is not None else []
+    what += [f"{part.gpu_memory_gb:g} GB of its memory"] if part.gpu_memory_gb else []
+    what += [f"{name} {amount:g}" for name, amount in part.amounts.items()]
+    return f"{', '.join(what)} on node {part.node!r}"

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.continuation import COLUMNS, Continuation, Rule, Selection, join
+from gpuyard.core.digests import CodedText, digest_columns
 from gpuyard.core.errors import InputError
+from gpuyard.core.workload_rules import check_jobs
 
 DEFAULT_TENANT = "default"
 ANY_TYPE = ""
+
+Origin = Literal["drawn", "philly", "recorded"]
+"""Where arrivals come from: drawn here, Philly's log, or any other list of jobs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,9 @@ class Workload:
     gpu_types: tuple[str, ...]
     source: str = "memory"
     notes: tuple[str, ...] = field(default=())
-    replayed: bool = True
-    """False when arrivals were drawn or come from Philly's log: the original then goes on through idle rounds."""
+    origin: Origin = "recorded"
+    continuation: Continuation | None = field(default=None, repr=False)
+    """What arrives after these jobs; none: nothing does. It travels with the workload to other processes."""
 
     @classmethod
     def from_jobs(cls, jobs: Iterable[Job], *, source: str = "memory", notes: Sequence[str] = ()) -> Workload:
@@ -123,7 +130,7 @@ class Workload:
             source=source,
             notes=tuple(notes),
         )
-        _check(workload, np.arange(1, count + 1) if rows is None else rows)
+        check_jobs(workload, np.arange(1, count + 1) if rows is None else rows)
         return workload.take(np.argsort(workload.arrival_s, kind="stable"))
 
     def __len__(self) -> int:
@@ -131,9 +138,35 @@ class Workload:
 
     def take(self, index: NDArray[Any]) -> Workload:
         """Return the jobs at these positions, in this order."""
-        names = ["job_id", "arrival_s", "gpus", "model", "iterations", "duration_s", "cpus", "memory_gb"]
-        names += ["storage_mbps", "tenant", "priority", "gpu_type"]
-        return replace(self, **{name: getattr(self, name)[index] for name in names})
+        prefix = self.endless and np.array_equal(index, np.arange(len(index)))
+        return replace(
+            self,
+            continuation=self.continuation if prefix else None,
+            **{name: getattr(self, name)[index] for name in COLUMNS},
+        )
+
+    @property
+    def endless(self) -> bool:
+        """Whether more jobs arrive after these, as many as anyone asks for."""
+        return self.continuation is not None
+
+    def extended(self, count: int) -> Workload:
+        """Return the same workload with at least `count` jobs, of which the first are these, unchanged."""
+        if count <= len(self):
+            return self
+        if self.continuation is None:
+            raise ValueError(f"the workload from {self.source} ends after {len(self)} jobs")
+        return join(self, self.continuation.jobs(count))
+
+    def select(self, rule: Rule, why: str) -> Workload:
+        """Return the jobs that a rule keeps, of these and of those still to come; notes say how many were not."""
+        kept = rule(self)
+        dropped = len(self) - int(kept.sum())
+        if dropped == len(self):
+            raise InputError(f"no job is left: {why}", file=self.source)
+        notes = (*self.notes, f"{dropped} of {len(self)} jobs left out: {why}") if dropped else self.notes
+        continuation = None if self.continuation is None else Selection(self.continuation, rule)
+        return replace(self.take(np.flatnonzero(kept)), notes=notes, continuation=continuation)
 
     def job(self, index: int) -> Job:
         """Return one job as a value."""
@@ -155,7 +188,18 @@ class Workload:
 
     def at_once(self) -> Workload:
         """Return the same jobs, all arriving at time 0."""
-        return replace(self, arrival_s=np.zeros(len(self)))
+        return replace(self, arrival_s=np.zeros(len(self)), continuation=None)
+
+    def digest(self) -> str:
+        """Return a fingerprint of what the jobs are, in every column, wherever they were read from."""
+        return digest_columns(
+            {name: self._column(name) for name in vars(self) if isinstance(getattr(self, name), np.ndarray)}
+        )
+
+    def _column(self, name: str) -> NDArray[Any] | CodedText:
+        values: NDArray[Any] = getattr(self, name)
+        names = getattr(self, f"{name}s", None)  # `model` has its texts in `models`, and so on
+        return values if names is None else CodedText(values, names)
 
     @property
     def jobs_per_hour(self) -> float | None:
@@ -174,37 +218,3 @@ def _identifiers(values: Any) -> NDArray[Any]:
         if np.array_equal(numbers.astype(np.str_), texts):
             return numbers
     return texts
-
-
-def _check(jobs: Workload, rows: NDArray[np.int64]) -> None:
-    def refuse(bad: NDArray[np.bool_], field: str, values: NDArray[Any], rule: str, hint: str | None = None) -> None:
-        if bad.any():
-            first = int(np.argmax(bad))
-            raise InputError(
-                rule, file=jobs.source, row=int(rows[first]), field=field, value=values[first].item(), hint=hint
-            )
-
-    whole = jobs.gpus == np.floor(jobs.gpus)
-    refuse(~np.isfinite(jobs.arrival_s), "arrival_s", jobs.arrival_s, "must be a finite number of seconds")
-    refuse(jobs.arrival_s < 0, "arrival_s", jobs.arrival_s, "must not be negative")
-    refuse(
-        ~((jobs.gpus > 0) & np.isfinite(jobs.gpus) & (whole | (jobs.gpus < 1))),
-        "gpus",
-        jobs.gpus,
-        "must be a whole number of GPUs, or a fraction below 1 of one GPU",
-    )
-    refuse(jobs.duration_s < 0, "duration_s", jobs.duration_s, "must not be negative")
-    refuse(jobs.iterations < 0, "iterations", jobs.iterations, "must not be negative")
-    neither = ~np.isfinite(jobs.duration_s) & ~np.isfinite(jobs.iterations)
-    refuse(neither, "iterations", jobs.iterations, "a job needs iterations or duration_s")
-    for name in ("cpus", "memory_gb", "storage_mbps"):
-        values: NDArray[np.float64] = getattr(jobs, name)
-        refuse(values < 0, name, values, "must not be negative")
-    _, first, counts = np.unique(jobs.job_id, return_index=True, return_counts=True)
-    if counts.max(initial=1) > 1:
-        twice = jobs.job_id[first[int(np.argmax(counts))]]
-        again = int(np.flatnonzero(jobs.job_id == twice)[1])
-        raise InputError(
-            "stands twice", file=jobs.source, row=int(rows[again]), field="job_id", value=twice.item(),
-            hint="Give each job an id of its own",
-        )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One emulated GPU as one process uses it: its timeline, its memory, its seat at the node, and the waits they cause."""
+"""One emulated GPU as one process uses it: its timeline, its memory, how it shares, and the waits they cause."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Protocol
 
 from gpuyard.emulation.clock import Clock
 from gpuyard.emulation.memory import Memory
-from gpuyard.emulation.timeline import Stream, Timeline
+from gpuyard.emulation.timeline import StreamQueue, Timeline
 from gpuyard.profiles.gpus import GpuKind
 
 PUBLISH_EVERY_S = 0.0005
 """How often, at most, a busy process tells the node how far its queue reaches."""
 
 
-class Seat(Protocol):
-    """A process's place at one GPU: how fast its device time passes, and what memory it may take."""
+class GpuClient(Protocol):
+    """A process as a client of one GPU: how fast its device time passes, and what memory it may take."""
 
     def device_time(self, now: float) -> float:
         """Return how far this process's time on the GPU has come."""
@@ -38,12 +38,12 @@ class Seat(Protocol):
     def free_memory(self) -> int:
         """Return the bytes that can still be taken."""
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Return everything."""
 
 
-class PrivateSeat:
-    """The seat of a process that shares with nobody, as on a virtual clock: device time is the clock."""
+class SoleGpuClient:
+    """The only client of its GPU, as on a virtual clock: device time is the clock."""
 
     def __init__(self, memory_bytes: int) -> None:
         self._free = memory_bytes
@@ -78,14 +78,14 @@ class PrivateSeat:
         """Return what is left."""
         return self._free
 
-    def leave(self) -> None:
+    def disconnect(self) -> None:
         """Nothing is shared, so nothing needs to be returned."""
 
 
 class Current(threading.local):
     """The stream that operations of a thread go to."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: StreamQueue) -> None:
         self.stream = stream
 
 
@@ -94,42 +94,42 @@ class Gpu:
 
     __slots__ = (
         "_published",
+        "client",
         "clock",
         "here",
         "index",
         "kind",
         "memory",
-        "seat",
         "timeline",
         "waited",
     )
 
-    def __init__(self, index: int, kind: GpuKind, clock: Clock, seat: Seat) -> None:
-        self.index, self.kind, self.clock, self.seat = index, kind, clock, seat
+    def __init__(self, index: int, kind: GpuKind, clock: Clock, client: GpuClient) -> None:
+        self.index, self.kind, self.clock, self.client = index, kind, clock, client
         self.timeline = Timeline(kind, index)
-        self.memory = Memory(seat.reserve, seat.release)
+        self.memory = Memory(client.reserve, client.release)
         self.here = Current(self.timeline.default)
         self.waited = 0.0
         """Seconds the host has waited for this GPU."""
         self._published = 0.0
 
     @property
-    def current(self) -> Stream:
+    def current(self) -> StreamQueue:
         """The stream that operations of this thread go to."""
         return self.here.stream
 
     @current.setter
-    def current(self, stream: Stream) -> None:
+    def current(self, stream: StreamQueue) -> None:
         self.here.stream = stream
 
     def now(self) -> float:
         """Return this process's device time."""
-        return self.seat.device_time(self.clock.now())
+        return self.client.device_time(self.clock.now())
 
     def launch(self, duration: float) -> None:
         """Queue a kernel on the current stream; waits only if too many are outstanding."""
         clock_now = self.clock.now()
-        now = self.seat.device_time(clock_now)
+        now = self.client.device_time(clock_now)
         full_until = self.timeline.launch(self.here.stream, duration, now)
         if clock_now - self._published > PUBLISH_EVERY_S:
             self._publish(clock_now)
@@ -154,9 +154,9 @@ class Gpu:
 
     def free_memory(self) -> int:
         """Return the bytes that this process could still reserve."""
-        return self.seat.free_memory()
+        return self.client.free_memory()
 
-    def mark(self, stream: Stream) -> float:
+    def mark(self, stream: StreamQueue) -> float:
         """Return the position at which all that is queued on a stream will be done: an event's time."""
         return max(stream.tail, self.now())
 
@@ -169,8 +169,8 @@ class Gpu:
         """Make the host wait until a position is reached."""
         before = self.clock.now()
         self._publish(before)
-        if self.seat.device_time(before) < position:
-            self.seat.wait_until(position, self.clock)
+        if self.client.device_time(before) < position:
+            self.client.wait_until(position, self.clock)
             self.waited += self.clock.now() - before
 
     def synchronize(self) -> None:
@@ -186,17 +186,17 @@ class Gpu:
     def seconds_between(self, start: float, end: float) -> float:
         """Return the clock's seconds between two positions that were reached."""
         now = self.clock.now()
-        return self.seat.reached_at(end, now) - self.seat.reached_at(start, now)
+        return self.client.reached_at(end, now) - self.client.reached_at(start, now)
 
     def time_at(self, position: float) -> float:
         """Return when, by the clock, a position is reached."""
-        return self.seat.reached_at(position, self.clock.now())
+        return self.client.reached_at(position, self.clock.now())
 
     def position_at(self, time: float) -> float:
         """Return the position that is reached at a time by the clock if nobody else computes until then."""
         now = self.clock.now()
-        return self.seat.device_time(now) + time - now
+        return self.client.device_time(now) + time - now
 
     def _publish(self, clock_now: float) -> None:
         self._published = clock_now
-        self.seat.submit(self.timeline.tail, clock_now, self.timeline.busy)
+        self.client.submit(self.timeline.tail, clock_now, self.timeline.busy)

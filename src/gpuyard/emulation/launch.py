@@ -11,7 +11,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,40 +20,55 @@ from typing import Any
 from gpuyard.core.errors import InputError, MissingExtraError
 from gpuyard.emulation import nvml
 from gpuyard.emulation.report import combine
+from gpuyard.emulation.run_folder import Ending, reserved, save_run
 from gpuyard.emulation.session import open_node
 from gpuyard.emulation.settings import UNPROFILED, Settings
-from gpuyard.profiles.gpus import parse_gpus
+from gpuyard.profiles.gpus import GpuKind, parse_gpus
 from gpuyard.profiles.step_store import find_step_profile
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """How a command ended and what it did on its GPUs."""
 
     exit_code: int
     report: dict[str, Any]
+    run: Path | None = None
+    """Where the run folder is, if one was wanted."""
 
 
-def emulate(command: Sequence[str], settings: Settings) -> Outcome:
-    """Run a command whose processes find emulated GPUs; its output and its exit code are its own."""
+def run_program(command: Sequence[str], settings: Settings, out: Path | None = None) -> ProgramOutcome:
+    """Run a command whose processes find emulated GPUs; its output and its exit code are its own.
+
+    With `out`, what happened is written to that run folder, however the command ends.
+    """
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("gpuyard emulate", "torch")
     kinds = parse_gpus(settings.check().gpus)
     if settings.profile not in ("", UNPROFILED):
         find_step_profile(kinds[0], settings.profile)
     program = _find(command)
-    with tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
+    with reserved(out) as place, tempfile.TemporaryDirectory(prefix="gpuyard-") as folder:
         settings = replace(settings, node=settings.node_name, report=folder)
-        node = open_node(settings, kinds) if settings.clock == "real" else None
-        try:
+        with _attached(settings, kinds):
             began = time.monotonic()
-            exit_code = _run([program, *command[1:]], _environment(settings))
+            ending = _run([program, *command[1:]], _environment(settings))
             wall = time.monotonic() - began
-        finally:
-            if node is not None:
-                node.close()
         report = combine(Path(folder), settings.gpus, [kind.key for kind in kinds], wall)
-    return Outcome(exit_code, report)
+        run = None if place is None else save_run(place, command, settings, ending, report, Path(folder)).path
+    assert ending.exit_code is not None
+    return ProgramOutcome(ending.exit_code, report, run)
+
+
+@contextmanager
+def _attached(settings: Settings, kinds: tuple[GpuKind, ...]) -> Iterator[None]:
+    """Keep the emulated machine while the command runs, so that its processes find the same one."""
+    node = open_node(settings, kinds) if settings.clock == "real" else None
+    try:
+        yield
+    finally:
+        if node is not None:
+            node.close()
 
 
 def _find(command: Sequence[str]) -> str:
@@ -76,34 +91,42 @@ def _environment(settings: Settings) -> dict[str, str]:
     return environment
 
 
-def _run(command: list[str], environment: dict[str, str]) -> int:
+def _run(command: list[str], environment: dict[str, str]) -> Ending:
     """Run to the end, whatever happens on the way: the command decides what to do about signals."""
-    process = subprocess.Popen(command, env=environment)  # noqa: S603 - running the user's command is the purpose
-    try:
-        with _passing_on(process):
+    started: list[subprocess.Popen[bytes]] = []
+    with _passing_on(started) as requests:
+        process = subprocess.Popen(command, env=environment)  # noqa: S603 - running the user's command is the purpose
+        started.append(process)
+        try:
+            if signal.SIGTERM in requests:  # it came while the command was being started
+                process.send_signal(signal.SIGTERM)
             code = process.wait()
-    except BaseException:
-        process.send_signal(signal.SIGTERM)
-        raise
-    return 128 - code if code < 0 else code
+        except BaseException:
+            process.send_signal(signal.SIGTERM)
+            raise
+    return Ending(128 - code if code < 0 else code, bool(requests), process.pid)
 
 
 @contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def _passing_on(started: Sequence[subprocess.Popen[bytes]]) -> Iterator[list[int]]:
     """Hand a request to end, such as a job's time limit, on to the command; an interrupt reaches it by itself.
 
     The interrupt must not raise here either: an exception while the command is waited for may lose its exit code.
+    Yields the requests that came.
     """
+    requests: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread is told
+        yield requests  # only the main thread is told
         return
-    handlers: dict[signal.Signals, Callable[[int, Any], None]] = {
-        signal.SIGTERM: lambda number, _: process.send_signal(number),
-        signal.SIGINT: lambda *_: None,
-    }
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def pass_on(number: int, _: object) -> None:
+        requests.append(number)
+        for process in started if number == signal.SIGTERM else ():
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield
+        yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

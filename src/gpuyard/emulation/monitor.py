@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard.emulation.node import GpuView, NodeView, SeatView, live_nodes
+from gpuyard.emulation.node import ClientView, GpuView, NodeView, live_nodes
 from gpuyard.emulation.node import node as find_node
 from gpuyard.emulation.thermals import celsius, watts
 
@@ -54,7 +54,7 @@ def read(node: str | None = None) -> list[NodeReading]:
     return [_node(view) for view in live_nodes() if node in (None, view.name)]
 
 
-def snapshot(node: str | None = None) -> list[NodeReading]:
+def read_live(node: str | None = None) -> list[NodeReading]:
     """Read all nodes once, or one, which must be in use."""
     if node is not None:
         find_node(node)
@@ -78,11 +78,11 @@ def _gpu(view: GpuView) -> GpuReading:
         temperature_c=celsius(utilisation),
         power_w=watts(slot.idle_watts, slot.max_watts, utilisation),
         power_limit_w=slot.max_watts,
-        processes=tuple(map(_process, view.seats)),
+        processes=tuple(map(_process, view.clients)),
     )
 
 
-def _process(view: SeatView) -> ProcessReading:
+def _process(view: ClientView) -> ProcessReading:
     return ProcessReading(view.pid, _command(view.pid), view.memory_bytes, view.utilisation)
 
 

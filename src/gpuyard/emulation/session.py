@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import Clock, DeviceClock, VirtualClock
-from gpuyard.emulation.device import Gpu, PrivateSeat
-from gpuyard.emulation.node import GpuSlot, Node, Sharing
+from gpuyard.emulation.device import Gpu, SoleGpuClient
+from gpuyard.emulation.node import GpuSlot, Node
 from gpuyard.emulation.report import ProcessReport
 from gpuyard.emulation.settings import Settings
+from gpuyard.policies.timeshare import time_sharing
 from gpuyard.profiles.gpus import GpuKind, parse_gpus
+
+SAVE_EVERY_S = 1.0
+"""How often, in real seconds and at most, a process writes its part of the report, lest it be killed without one."""
 
 
 class Session:
@@ -32,9 +37,12 @@ class Session:
         else:
             self.clock = VirtualClock() if settings.clock == "virtual" else DeviceClock()
         self.report = ProcessReport(started=self.clock.now())
+        self.on_close: list[Callable[[], None]] = []
+        """What remains to be done once everything is written and given back."""
+        self._saved = -SAVE_EVERY_S
         self._gpus: dict[int, Gpu] = {}
         self._forked = self._inherited = False
-        """Whether this is a child of a process with seats, or of one with none, which may sit down by itself."""
+        """Whether this is a child of a process that uses GPUs, or of one that uses none; it may connect by itself."""
         visible_gpus(len(self.machine), os.environ.get("CUDA_VISIBLE_DEVICES"))  # what is wrong already is said now
 
     @cached_property
@@ -61,29 +69,50 @@ class Session:
         self.report.notices.append(text)
         print(f"gpuyard: {text}", file=sys.stderr)
 
+    def begin_pass(self) -> None:
+        """Say that a model's forward pass begins."""
+        if self.settings.report and self._gpus:
+            self.report.step_times.begin(self.used())
+
+    def end_step(self) -> None:
+        """Say that all work of a training step is queued."""
+        if self.settings.report and self._gpus:
+            self.report.step_times.end(self.used())
+            if time.monotonic() - self._saved > SAVE_EVERY_S:
+                self.save_report()
+
+    def save_report(self) -> None:
+        """Write this process's part of the report, if one is wanted and a GPU was used."""
+        self._saved = time.monotonic()
+        if self.settings.report and self._gpus:
+            self.report.write(self.settings.report, self.used(), self.visible, self.clock.now())
+
     def close(self) -> None:
-        """Write the report and leave every seat."""
-        self.report.write(self)
+        """Write the report and disconnect from every GPU."""
+        self.save_report()
         for gpu in self._gpus.values():
-            gpu.seat.leave()
+            gpu.client.disconnect()
         if self.node is not None:
             self.node.close()
+        while self.on_close:
+            self.on_close.pop()()
 
     @contextmanager
     def rehearsing(self) -> Iterator[None]:
-        """Let what is done inside happen on a GPU that nobody sees: no seat is taken before the program needs it."""
+        """Let what is done inside happen on a GPU that nobody sees: the program connects when it needs one."""
         kind = self.machine[0]
-        self._gpus = {0: Gpu(0, kind, VirtualClock(), PrivateSeat(kind.memory_bytes))}
+        self._gpus = {0: Gpu(0, kind, VirtualClock(), SoleGpuClient(kind.memory_bytes))}
         try:
             yield
         finally:
             self._gpus = {}
 
     def abandon(self) -> None:
-        """Forget everything without leaving, in a forked child: the seats are its parent's."""
+        """Forget everything without disconnecting, in a forked child: the connections are its parent's."""
         self._forked = bool(self._gpus)
         self._inherited = True
         self._gpus = {}
+        self.on_close = []
         self.settings = replace(self.settings, report="")
 
     def _take(self, index: int) -> Gpu:
@@ -104,23 +133,23 @@ class Session:
         kind, limit = self.kinds[index], self.settings.memory_limit_bytes
         memory = kind.memory_bytes if limit is None else min(limit, kind.memory_bytes)
         if self.node is None:
-            gpu = Gpu(index, kind, self.clock, PrivateSeat(memory))
+            gpu = Gpu(index, kind, self.clock, SoleGpuClient(memory))
         else:
-            seat = self.node.sit(
+            client = self.node.connect(
                 self.visible[index],
                 priority=self.settings.priority,
                 share=self.settings.share,
                 demand=self.settings.share,
                 memory_limit=limit,
             )
-            gpu = Gpu(index, kind, self.clock, seat)
+            gpu = Gpu(index, kind, self.clock, client)
         self._gpus[index] = gpu
         return gpu
 
 
 def open_node(settings: Settings, machine: tuple[GpuKind, ...]) -> Node:
     """Create the emulated machine, or join it if another process has it running."""
-    sharing = Sharing.parse(settings.sharing) if settings.sharing else Sharing()
+    sharing = time_sharing(settings.sharing) if settings.sharing else None
     return Node.open(settings.node_name, [slot(kind) for kind in machine], speed=settings.speed, sharing=sharing)
 
 

@@ -33,7 +33,7 @@ class Settings:
     profile: str = ""
     """Name of the step profile to use, instead of the one that is recognised."""
     sharing: str = ""
-    """How the GPUs are shared, as `Sharing.parse` reads it."""
+    """How the GPUs are shared, as `time_sharing` reads it."""
     priority: int = 0
     share: float = 1.0
     memory_limit: str = ""
@@ -63,7 +63,7 @@ class Settings:
 
     def check(self) -> Settings:
         """Refuse values that mean nothing, before anything is started; return the settings themselves."""
-        from gpuyard.emulation.node.sharing import Sharing
+        from gpuyard.policies.timeshare import time_sharing
 
         for name, known in (("clock", CLOCKS), ("granularity", GRANULARITIES)):
             if getattr(self, name) not in known:
@@ -80,7 +80,7 @@ class Settings:
         if self.memory_limit_bytes == 0:
             raise InputError("leaves no memory at all", field="memory_limit", value=self.memory_limit)
         if self.sharing:
-            Sharing.parse(self.sharing)
+            time_sharing(self.sharing)
         return self
 
     def environment(self) -> dict[str, str]:

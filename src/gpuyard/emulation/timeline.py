@@ -18,7 +18,7 @@ STREAM_POOL = 32
 """Streams of one priority that a program has on one GPU, however many it asks for."""
 
 
-class Stream:
+class StreamQueue:
     """A queue of operations that run one after the other."""
 
     __slots__ = ("index", "number", "priority", "tail")
@@ -64,7 +64,7 @@ class Timeline:
 
     def __init__(self, kind: GpuKind, index: int) -> None:
         self.kind = kind
-        self.default = Stream(index, 0)
+        self.default = StreamQueue(index, 0)
         self.streams = [self.default]
         self.from_host, self.to_host, self.communication = Engine(), Engine(), Engine()
         self.busy = 0.0
@@ -74,19 +74,19 @@ class Timeline:
         """Called before a wait for everything: exchanges end when others are ready, which is asked for only then."""
         self._ends = [0.0] * LAUNCH_QUEUE
         self._launches = 0
-        self._pools: dict[int, deque[Stream]] = {}
+        self._pools: dict[int, deque[StreamQueue]] = {}
 
-    def new_stream(self, priority: int = 0) -> Stream:
+    def new_stream(self, priority: int = 0) -> StreamQueue:
         """Open one more stream of a priority, or hand out the one that was opened longest ago, as torch does."""
         pool = self._pools.setdefault(priority, deque())
         if len(pool) == STREAM_POOL:
             pool.rotate(-1)
         else:
-            pool.append(Stream(self.default.index, len(self.streams), priority))
+            pool.append(StreamQueue(self.default.index, len(self.streams), priority))
             self.streams.append(pool[-1])
         return pool[-1]
 
-    def launch(self, stream: Stream, duration: float, now: float) -> float:
+    def launch(self, stream: StreamQueue, duration: float, now: float) -> float:
         """Queue a kernel; return the position before which the host may not go on, because the launch queue is full."""
         start = now + self.kind.launch_latency_s
         start = max(stream.tail, start)
@@ -97,18 +97,18 @@ class Timeline:
         full_until, self._ends[slot] = self._ends[slot], end
         return full_until
 
-    def occupy(self, engine: Engine, stream: Stream, duration: float, now: float) -> float:
+    def occupy(self, engine: Engine, stream: StreamQueue, duration: float, now: float) -> float:
         """Queue a copy or an exchange that needs both its stream and an engine; return its end."""
         start = max(now, stream.tail, engine.tail)
         engine.tail = stream.tail = start + duration
         return stream.tail
 
-    def await_exchange(self, stream: Stream, end: float, now: float) -> None:
+    def await_exchange(self, stream: StreamQueue, end: float, now: float) -> None:
         """Let a stream start nothing more before an exchange with other GPUs ends."""
         self.stalled += max(0.0, end - max(stream.tail, now))
         stream.wait_for(end)
 
-    def end_at(self, stream: Stream, position: float, more: float) -> None:
+    def end_at(self, stream: StreamQueue, position: float, more: float) -> None:
         """Let what is queued on a stream end at a position, because it takes so many seconds more, or less."""
         stream.tail = position
         self.busy += more

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.kernel import Floats, Ints, inner, kernel
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.kernel import inner, kernel
 
 
 @inner

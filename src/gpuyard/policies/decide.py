@@ -3,39 +3,66 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
+from traceback import extract_tb
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gpuyard.core.cluster import Cluster
-from gpuyard.core.errors import InputError
-from gpuyard.core.kernel import Ints, box
-from gpuyard.core.ledger import Ledger
-from gpuyard.core.workload import Workload
-from gpuyard.policies.arrange import arrange
-from gpuyard.policies.jobs import build_jobs
-from gpuyard.policies.registry import Policy
-from gpuyard.policies.snapshot import Keys, Plan, Snapshot, Tables, fresh_progress
-from gpuyard.profiles import Zoo, load_zoo
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.policies.order.lasting_start import LastingStart
+from gpuyard.policies.plan import Keys, Plan
+from gpuyard.policies.plan_check import check_plan
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.snapshot import Snapshot, moment_of
+
+_LASTING_START = LastingStart()
 
 
 class Decision(NamedTuple):
-    """A plan, and the order of the active jobs it was made from, with the keys behind it."""
+    """A plan, the order of the active jobs it was made from with the keys behind it, and how long both hold."""
 
     plan: Plan
     order: Ints
     keys: Keys
     priority: Ints
     positions: Ints  # order[i] is the snapshot's active[positions[i]], as are keys and priority
+    starved: NDArray[np.bool_] | None  # which active jobs the starvation rule put first; None without one
+    holds_until: float  # the rules that put jobs first may act differently from then on
 
 
-def decide(policy: Policy, snapshot: Snapshot, rank: Ints | None = None) -> Decision:
-    """Ask a policy what to do. Jobs with equal keys go by rank, or by arrival when none is given."""
-    keys = _keys(policy, snapshot)
-    priority = policy.priority(snapshot)
-    positions = arrange(snapshot.active if rank is None else rank, priority, keys.key)
-    order = snapshot.active[positions]
-    return Decision(policy.allocate.plan(snapshot, order), order, keys, priority, positions)
+def decide(policy: Policy, snapshot: Snapshot) -> Decision:
+    """Ask a policy what to do. Jobs with equal keys go by arrival."""
+    from gpuyard.policies.arrange import arrange
+
+    try:
+        expected = policy.expected_speed(snapshot)
+        seen = snapshot if expected is None else snapshot.expecting(expected)
+        keys = _keys(policy, seen)
+        priority, starved, holds_until = _priority(policy, seen)
+        positions = arrange(moment_of(snapshot).ties, priority, keys.key)
+        order = moment_of(snapshot).active[positions]
+        plan = policy.allocate.plan(seen, order)
+        if not type(policy.allocate).__module__.startswith("gpuyard."):
+            check_plan(policy.name, snapshot, order, plan)
+        if starved is not None and starved[np.isin(moment_of(snapshot).active, plan.jobs)].any():
+            holds_until = snapshot.now  # whoever gets GPUs now no longer starves, and ranks by its key again
+    except GpuyardError:
+        raise
+    except Exception as error:
+        raise _failed(policy, error) from error
+    return Decision(plan, order, keys, priority, positions, starved, holds_until)
+
+
+def _failed(policy: Policy, error: Exception) -> InputError:
+    """Name the line of the user's own policy that an error came from; numpy and others raise on behalf of that line."""
+    frames = extract_tb(error.__traceback__)
+    package = str(Path(__file__).resolve().parents[1])
+    frame = next((frame for frame in frames if not frame.filename.startswith(package)), frames[-1])
+    rule = f"raised {type(error).__name__}: {error}, in {frame.name}: {frame.line}"
+    return InputError(rule, file=frame.filename, row=frame.lineno, field="policy", value=policy.name)
 
 
 def _keys(policy: Policy, snapshot: Snapshot) -> Keys:
@@ -47,13 +74,28 @@ def _keys(policy: Policy, snapshot: Snapshot) -> Keys:
         what = type(keys.key).__name__ if found is None else f"an array of shape {found}"
         rule = f"its order must return one key for each active job, an array of shape {wanted}, not {what}"
         raise InputError(rule, field="policy", value=policy.name)
-    return keys if keys.key.dtype == np.float64 else keys._replace(key=keys.key.astype(np.float64))
+    key: Floats = np.asarray(keys.key, dtype=np.float64)
+    if np.isnan(key).any():
+        job = snapshot.job_id[int(np.argmax(np.isnan(key)))]
+        rule = f"its order gave job {job} the key NaN at {snapshot.now:g} s; a key must be a number"
+        raise InputError(rule, field="policy", value=policy.name)
+    return keys._replace(key=key)
 
 
-def opening(cluster: Cluster, workload: Workload, *, now: float = 0.0, zoo: Zoo | None = None) -> Snapshot:
-    """Return a snapshot in which every job has arrived and none runs yet: a world to try a policy on."""
-    jobs = build_jobs(workload, cluster, zoo or load_zoo())
-    ledger = Ledger(cluster, jobs.gpus, jobs.milli, jobs.wanted / jobs.gpus[:, None])
-    tables = Tables(jobs, ledger.books, fresh_progress(jobs, jobs.best_speed, 0.0))
-    no_quotas = np.empty(0, dtype=np.int64)
-    return Snapshot(now, cluster, tables, box(tables), np.arange(len(workload)), no_quotas)
+def _priority(policy: Policy, snapshot: Snapshot) -> tuple[Ints, NDArray[np.bool_] | None, float]:
+    """Rank jobs before their keys: by priority, then by the rules that put some of a priority first."""
+    jobs = moment_of(snapshot).tables.jobs
+    active = moment_of(snapshot).active
+    if policy.knows_priorities and jobs.ranked[0]:
+        priority = jobs.priority[active] * 4
+    else:
+        priority = np.zeros(len(active), dtype=np.int64)
+    until, starved = math.inf, None
+    if policy.starvation is not None:
+        starved = policy.starvation.raised(snapshot)
+        priority = priority + 2 * starved
+        until = policy.starvation.next_s(snapshot)
+    if policy.keeps_progress and snapshot.start_cost_s > 0:
+        priority = priority + _LASTING_START.raised(snapshot)
+        until = min(until, _LASTING_START.next_s(snapshot))
+    return priority, starved, until

@@ -6,25 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuyard.core.allocation import Demand
-from gpuyard.core.kernel import Ints
-from gpuyard.core.ledger import WHOLE
-from gpuyard.policies.snapshot import PLACED, REASONS, Plan, Snapshot
-
-_LACKS = {
-    "gpus": "all GPUs it may use are taken by jobs ahead of it",
-    "fragments": "GPUs are free, but too few or too scattered for it",
-    "resources": "GPUs are free, but no node has the CPUs, memory or storage bandwidth it wants beside them",
-    "quota": "its tenant has used up its quota",
-    "nodes": "nodes are out of service, and the others are taken by jobs ahead of it",
-}
-_HELPS = {
-    "gpus": "more GPUs, fewer jobs ahead of it, or a higher priority",
-    "fragments": "a placement that consolidates, or a smaller job",
-    "resources": "an allocation that makes do with less, such as tune, or nodes with more CPUs and memory per GPU",
-    "quota": "a larger quota for its tenant",
-    "nodes": "the return of a node",
-}
+from gpuyard.core.arrays import Ints
+from gpuyard.core.demand import Demand
+from gpuyard.core.grants import WHOLE
+from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.policies.plan import PLACED, Plan
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +34,7 @@ class Waiting:
 
 def explain(snapshot: Snapshot, order: Ints, plan: Plan) -> list[Waiting]:
     """Say for each job of the order that the plan leaves out why, first in line first."""
-    books, jobs = snapshot.books, snapshot.jobs
+    jobs, books, _ = moment_of(snapshot).tables
     released = np.isin(order, plan.stopped)
     started = np.isin(order, plan.jobs) & (books.slot[order] < 0)
     free = int(books.gpu_free.sum()) + int(jobs.need[order[released]].sum()) - int(jobs.need[order[started]].sum())
@@ -55,7 +42,7 @@ def explain(snapshot: Snapshot, order: Ints, plan: Plan) -> list[Waiting]:
     for job, code in zip(order, plan.reasons, strict=True):
         if code == PLACED:
             continue
-        reason = REASONS[code]
-        demand = Demand(float(jobs.size[job]), *(float(amount) for amount in jobs.wanted[job]))
-        waiting.append(Waiting(int(job), demand, free / WHOLE, reason, _LACKS[reason], _HELPS[reason]))
+        reason = WAIT_REASONS[code]
+        demand = Demand(float(jobs.size[job]), *(float(amount) for amount in jobs.demand[job]))
+        waiting.append(Waiting(int(job), demand, free / WHOLE, reason.name, reason.lacks, reason.helps))
     return waiting

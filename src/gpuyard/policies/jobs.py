@@ -2,194 +2,184 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.books import DEMANDS
 from gpuyard.core.cluster import Cluster
-from gpuyard.core.errors import InputError
-from gpuyard.core.kernel import Floats, Ints
-from gpuyard.core.ledger import WHOLE
+from gpuyard.core.grants import WHOLE
 from gpuyard.core.workload import Workload
-from gpuyard.profiles import Zoo, demand_ladder, ladder
-
-QUANTUM = 1024.0
-"""Amounts are multiples of 1/1024, so that taking and returning them is exact."""
+from gpuyard.policies.classes import QUANTUM, job_classes
+from gpuyard.policies.feasibility import refuse_unrunnable, type_masks
+from gpuyard.policies.recorded import recorded_speed
+from gpuyard.profiles import Zoo
 
 
 class Jobs(NamedTuple):
-    """Arrays over jobs, and tables over sorts (jobs alike in model, slice and own demand) and node kinds."""
+    """Arrays over jobs, and tables over classes (jobs alike in model, slice and stated demand) and node kinds.
+
+    A *row* is a class on a kind of node: class * kinds + kind.
+    """
 
     arrival: Floats
     gpus: Ints  # physical GPUs it touches
-    milli: Ints  # thousandths of each
+    part: Ints  # thousandths of each
     need: Ints  # thousandths in all
     widest: Ints  # one number: the most GPUs of any job
+    smallest: Ints  # one number: the least thousandths that any job needs
     size: Floats  # GPUs as the user counts them
     tenant: Ints
     priority: Ints
     ranked: Ints  # one number: 0 when all jobs have the same priority
     types: Ints  # bit t is set when GPU type t of the cluster will do
+    type_speed: Floats  # job x GPU type: the best speed there
     iterations: Floats
     iteration_s: Floats  # at relative speed 1.0
     best_speed: Floats
-    wanted: Floats  # job x (CPUs, memory GB, storage MB/s), the whole job
-    sort: Ints
-    ladders: Floats  # sort*kinds x steps x (CPUs, memory GB, storage MB/s, speed), per GPU
+    share_speed: Floats  # with the proportional share, on the GPU type where that is fastest
+    demand: Floats  # job x DEMANDS, the whole job
+    job_class: Ints
+    shape: Ints  # jobs of one shape are alike in class, size and GPU types: in all but their work and owner
+    shapes: Ints  # one number: how many there are
+    bulk: Ints  # rank by need, then CPU and memory demand, the largest highest; equal for equals
+    ladders: Floats  # row x steps x (CPUs, memory GB, storage MB/s, speed), per GPU
     top: Ints  # job x kind: the highest step that an empty node can grant
-    wishes: Floats  # job x kind x (CPUs, memory GB, storage MB/s), per GPU, at that step
-    wish_speed: Floats  # job x kind: the speed it has there
+    demand_on: Floats  # job x kind x DEMANDS, per GPU, at that step
     share: Floats  # kind x RESOURCES, per GPU
-    share_speed: Floats  # sort x kind
-    penalty: Floats  # sort: factor on speed when the job spans nodes
+    penalty: Floats  # class: factor on speed when the job spans nodes
+    stated: Floats  # row x (DEMANDS, speed): where a job states its demand, all it can use; NaN: the surface tells
+    cpu_grid: Floats  # row x …: the surfaces, see profiles.surface
+    memory_grid: Floats
+    table: Floats
+    saturation: Floats
+    limits: Floats
     node_kind: Ints
     node_type: Ints
 
 
-def build_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
-    """Look up every job's profile on every kind of node; raises InputError for a job that can never run."""
-    milli = np.where(workload.gpus < 1, np.rint(workload.gpus * WHOLE), WHOLE).astype(np.int64)
-    gpus = np.maximum(workload.gpus, 1).astype(np.int64)
-    types = _type_masks(workload, cluster)
-    refuse_unrunnable(workload, cluster, gpus, types)
+def build_jobs(
+    workload: Workload, cluster: Cluster, zoo: Zoo, *, recorded_on: str | None = None, refuse: bool = True
+) -> Jobs:
+    """Look up every job's profile on every kind of node; raises InputError for a job that can never run, if asked to.
 
-    per_gpu = np.stack([workload.cpus, workload.memory_gb, workload.storage_mbps], axis=1) / gpus[:, None]
-    sorts, sort = _sorts(workload, milli, per_gpu)
-    share = np.floor(np.array([_per_gpu(kind.amounts, kind.gpus) for kind in cluster.kinds]) * QUANTUM) / QUANTUM
-    tables = [
-        _ladder(zoo, workload.models[model], part, own, share[k], kind.gpu_type)
-        for model, part, own in sorts
-        for k, kind in enumerate(cluster.kinds)
-    ]
+    `recorded_on` is the GPU type on which recorded durations were measured; see `recorded.py` for what holds without.
+    """
+    part = np.where(workload.gpus < 1, np.rint(workload.gpus * WHOLE), WHOLE).astype(np.int64)
+    gpus = np.maximum(workload.gpus, 1).astype(np.int64)
+    types = type_masks(workload, cluster)
+    if refuse:
+        refuse_unrunnable(workload, cluster)
+    share = _shares(cluster)
+    classes, job_class = job_classes(workload, part, gpus, cluster, zoo, share)
     kinds = len(cluster.kinds)
-    ladders = np.full((len(tables), max(len(table) for table in tables), 4), np.nan)
-    for row, table in enumerate(tables):
-        ladders[row, : len(table)] = table
-    share_speed = np.array([table[0, 3] for table in tables]).reshape(len(sorts), kinds)
-    top = _top(gpus, sort, ladders, cluster)
-    profiles = [zoo.profile(workload.models[model]) for model, _, _ in sorts]
-    iteration_s = np.array([profile.iteration_s for profile in profiles])[sort]
-    type_index = {name: i for i, name in enumerate(cluster.gpu_types)}
-    kind_type = np.array([type_index.get(kind.gpu_type, -1) for kind in cluster.kinds])
-    best_kind, best_speed = _best(types, sort, top, ladders, kind_type)
-    each = np.arange(len(sort))
-    wishes = np.stack([ladders[sort * kinds + k, top[:, k], :3] for k in range(kinds)], axis=1)
+    shape, first = _shapes(job_class, workload.gpus, types)
+    top = _top(gpus[first], job_class[first], classes.ladders, cluster)[shape]
+    kind_type = _kind_types(cluster)
+    demand_speed = np.stack([classes.ladders[job_class * kinds + k, top[:, k], 3] for k in range(kinds)], axis=1)
+    demand_on = np.stack([classes.ladders[job_class * kinds + k, top[:, k], :DEMANDS] for k in range(kinds)], axis=1)
+    type_speed = _by_type(demand_speed, kind_type, types, len(cluster.gpu_types))
+    best_kind = _best_kind(demand_speed, kind_type, types)
+    share_by_kind = classes.ladders[:, 0, 3].reshape(-1, kinds)[job_class]
+    iteration_s = classes.iteration_s[job_class]
+    recorded = recorded_speed(workload, cluster, classes, job_class, types, share, recorded_on)
+    demand = demand_on[np.arange(len(workload)), best_kind] * gpus[:, None]
     return Jobs(
-        arrival=workload.arrival_s,
+        arrival=np.array(workload.arrival_s),  # read-only arrays, as Ray hands over, would compile every kernel again
         gpus=gpus,
-        milli=milli,
-        need=gpus * milli,
+        part=part,
+        need=gpus * part,
         widest=gpus.max(keepdims=True),
-        size=workload.gpus,
+        smallest=(gpus * part).min(keepdims=True),
+        size=np.array(workload.gpus),
         tenant=workload.tenant.astype(np.int64),
         priority=workload.priority.astype(np.int64),
         ranked=np.array([int(np.ptp(workload.priority) > 0)]),
         types=types,
+        type_speed=type_speed,
         iterations=np.where(
-            np.isfinite(workload.iterations),
-            workload.iterations,
-            workload.duration_s * share_speed[sort, best_kind] / iteration_s,
+            np.isfinite(workload.iterations), workload.iterations, workload.duration_s * recorded / iteration_s
         ),
         iteration_s=iteration_s,
-        best_speed=best_speed,
-        wanted=wishes[each, best_kind] * gpus[:, None],
-        sort=sort,
-        ladders=ladders,
+        best_speed=_positive(type_speed.max(axis=1)),
+        share_speed=_positive(_by_type(share_by_kind, kind_type, types, len(cluster.gpu_types)).max(axis=1)),
+        demand=demand,
+        job_class=job_class,
+        shape=shape,
+        shapes=np.array([len(first)]),
+        bulk=bulk_ranks((gpus * part)[first], demand[first])[shape],
+        ladders=classes.ladders,
         top=top,
-        wishes=wishes,
-        wish_speed=np.stack([ladders[sort * kinds + k, top[:, k], 3] for k in range(kinds)], axis=1),
+        demand_on=demand_on,
         share=share,
-        share_speed=share_speed,
-        penalty=np.array([profile.spread_penalty for profile in profiles]),
-        node_kind=cluster.node_kind,
+        penalty=classes.penalty,
+        stated=classes.stated,
+        **classes.surfaces._asdict(),
+        node_kind=cluster.node_kind.copy(),
         node_type=kind_type[cluster.node_kind],
     )
 
 
-def refuse_unrunnable(workload: Workload, cluster: Cluster, gpus: Ints, types: Ints) -> None:
-    """Raise InputError for the first job that the cluster could not run even when empty."""
-    kind_gpus = np.zeros(len(cluster.gpu_types), dtype=np.int64)
-    for group in cluster.groups:
-        if group.kind.gpus:
-            kind_gpus[cluster.gpu_types.index(group.kind.gpu_type)] += group.count * group.kind.gpus
-    widest = np.zeros(len(gpus), dtype=np.int64)
-    for t, count in enumerate(kind_gpus):
-        widest = np.where(types >> t & 1, np.maximum(widest, count), widest)
-    bad = np.flatnonzero(gpus > widest)
-    if len(bad):
-        job = workload.job(int(bad[0]))
-        what = f" of type {job.gpu_types}" if job.gpu_types else ""
-        raise InputError(
-            f"GPUs for job {job.job_id} are more than the {widest[bad[0]]}{what} that the cluster has",
-            file=workload.source,
-            field="gpus",
-            value=int(gpus[bad[0]]),
-            hint="Use a larger --cluster or leave the job out",
-        )
+def _shares(cluster: Cluster) -> Floats:
+    """What goes with one GPU of each kind of node in proportion, rounded down to what can be handed out exactly."""
+    each = np.array([[amount / max(kind.gpus, 1) for amount in kind.amounts] for kind in cluster.kinds])
+    rounded: Floats = np.floor(each * QUANTUM) / QUANTUM
+    return rounded
 
 
-def _per_gpu(amounts: tuple[float, ...], gpus: int) -> tuple[float, ...]:
-    return tuple(amount / max(gpus, 1) for amount in amounts)
+def _kind_types(cluster: Cluster) -> Ints:
+    index = {name: i for i, name in enumerate(cluster.gpu_types)}
+    return np.array([index.get(kind.gpu_type, -1) if kind.gpus else -1 for kind in cluster.kinds], dtype=np.int64)
 
 
-def _type_masks(workload: Workload, cluster: Cluster) -> Ints:
-    every = (1 << len(cluster.gpu_types)) - 1
-    masks = []
-    for text in workload.gpu_types:
-        names = [name for name in text.split("|") if name]
-        masks.append(sum(1 << i for i, t in enumerate(cluster.gpu_types) if t in names) if names else every)
-    return np.array(masks, dtype=np.int64)[workload.gpu_type]
+def _shapes(job_class: Ints, size: Floats, types: Ints) -> tuple[Ints, Ints]:
+    """Number the shapes of jobs: each job's shape, and the first job of each shape."""
+    code = job_class
+    for column in (size, types):
+        values, number = np.unique(column, return_inverse=True)
+        code = code * len(values) + number.reshape(-1)
+    _, first, shape = np.unique(code, return_index=True, return_inverse=True)
+    return shape.reshape(-1), first
 
 
-def _sorts(workload: Workload, milli: Ints, per_gpu: Floats) -> tuple[list[tuple[int, int, Floats]], Ints]:
-    keys = np.column_stack([workload.model.astype(np.float64), milli.astype(np.float64), per_gpu])
-    keys = np.where(np.isnan(keys), -1.0, keys)
-    if np.all(keys[:, 2:] == -1.0):  # the usual case, a thousand times faster than the general one
-        code = workload.model.astype(np.int64) * (WHOLE + 1) + milli
-        _, first, sort = np.unique(code, return_index=True, return_inverse=True)
-        rows = keys[first]
-    else:
-        rows, sort = np.unique(keys, axis=0, return_inverse=True)
-    return [(int(row[0]), int(row[1]), row[2:]) for row in rows], sort.reshape(-1).astype(np.int64)
+def bulk_ranks(need: Ints, demand: Floats) -> Ints:
+    """Rank by thousandths of GPUs, then CPUs, then memory: the larger, the higher."""
+    _, rank = np.unique(np.column_stack([need, demand[:, :2]]), axis=0, return_inverse=True)
+    return rank.reshape(-1)
 
 
-def _ladder(zoo: Zoo, model: str, milli: int, own: Floats, share: Floats, gpu_type: str) -> Floats:
-    part = milli / WHOLE
-    amounts = (float(share[0]), float(share[1]), float(share[2]))
-    if np.all(own < 0):
-        table = ladder(zoo.profile(model), amounts, gpu_type)
-    else:
-        # A resource the job does not name is wished at its share.
-        wish = [float(own[r]) / part if own[r] >= 0 else amounts[r] for r in range(3)]
-        table = demand_ladder(wish[0], wish[1], wish[2], amounts)
-    table = table.copy()
-    table[:, :3] = np.floor(table[:, :3] * part * QUANTUM) / QUANTUM
-    return table
-
-
-def _top(gpus: Ints, sort: Ints, ladders: Floats, cluster: Cluster) -> Ints:
+def _top(gpus: Ints, job_class: Ints, ladders: Floats, cluster: Cluster) -> Ints:
+    """The highest step of the ladder that an empty node of each kind can grant, for jobs of these sizes and classes."""
     kinds = len(cluster.kinds)
-    pairs, inverse = np.unique(np.column_stack([sort, gpus]), axis=0, return_inverse=True)
-    levels = np.zeros((len(pairs), kinds), dtype=np.int64)
-    for row, (one, count) in enumerate(pairs):
+    levels = np.zeros((len(gpus), kinds), dtype=np.int64)
+    for row, (one, count) in enumerate(zip(job_class, gpus, strict=True)):
         for k, kind in enumerate(cluster.kinds):
             if kind.gpus == 0:
                 continue
-            room = np.array(kind.amounts[:3]) / min(count, kind.gpus)
+            room = np.array(kind.amounts[:DEMANDS]) / min(count, kind.gpus)
             table = ladders[one * kinds + k]
-            fit = np.flatnonzero(np.all(table[:, :3] <= room + 1e-9, axis=1))
+            fit = np.flatnonzero(np.all(table[:, :DEMANDS] <= room + 1e-9, axis=1))
             levels[row, k] = fit[-1] if len(fit) else 0
-    return levels[inverse.reshape(-1)]
+    return levels
 
 
-def _best(types: Ints, sort: Ints, top: Ints, ladders: Floats, kind_type: Any) -> tuple[Ints, Floats]:
-    count, kinds = top.shape
-    best = np.full(count, -1.0)
-    where = np.zeros(count, dtype=np.int64)
-    for k in range(kinds):
-        if kind_type[k] < 0:
-            continue
-        speed = np.where(types >> kind_type[k] & 1, ladders[sort * kinds + k, top[:, k], 3], -1.0)
-        where = np.where(speed > best, k, where)
-        best = np.maximum(best, speed)
-    return where, best
+def _by_type(speed: Floats, kind_type: Ints, types: Ints, count: int) -> Floats:
+    """The best speed of each job on each GPU type that it may use; 0 on others."""
+    best = np.zeros((len(speed), count))
+    for k, t in enumerate(kind_type):
+        if t >= 0:
+            best[:, t] = np.where(types >> t & 1, np.maximum(best[:, t], speed[:, k]), best[:, t])
+    return best
+
+
+def _positive(speed: Floats) -> Floats:
+    """A job that may use no GPU type of the cluster never runs; that its time left is finite keeps orders simple."""
+    return np.where(speed > 0, speed, 1.0)
+
+
+def _best_kind(speed: Floats, kind_type: Ints, types: Ints) -> Ints:
+    """The kind of node on which each job is fastest."""
+    usable = np.stack([(t >= 0) & (types >> max(t, 0) & 1) for t in kind_type], axis=1)
+    best: Ints = np.where(usable, speed, -1.0).argmax(axis=1)
+    return best

@@ -1,120 +1,125 @@
-"""Policies by name: `order+allocate`, shipped, from an installed package, or from a file."""
+"""Policies by name: shipped, from an installed package, or from a file. One registry for each kind of policy.
+
+A policy is written `name[:option=value,…]`; one of your own `path/to/file.py:Name[:option=value,…]`.
+"""
 
 from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.core.kernel import Floats, Ints
-from gpuyard.policies import order as orders
-from gpuyard.policies.allocate.greedy import Greedy
-from gpuyard.policies.allocate.opt import Opt
-from gpuyard.policies.allocate.perjob import PerJob
-from gpuyard.policies.allocate.placement import placement_mode
-from gpuyard.policies.allocate.proportional import Proportional
-from gpuyard.policies.allocate.tune import Tune
-from gpuyard.policies.published import orders as published_orders
-from gpuyard.policies.published.allocate import Published
-from gpuyard.policies.published.opt import PublishedOpt
-from gpuyard.policies.snapshot import Keys, Plan, Snapshot
-
-Order = Callable[[Snapshot], Keys | Floats]
-
-
-class Allocate(Protocol):
-    """Anything that turns a snapshot and an order of its active jobs into a plan."""
-
-    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
-        """Decide who runs where with how much."""
+from gpuyard.policies.naming import PolicyName, option_values, parse
+from gpuyard.policies.timeshare import TIME_SHARINGS
 
 
 @dataclass(frozen=True)
-class Policy:
-    """An order and an allocation under one name."""
+class Kind:
+    """One kind of policy: what is shipped, where packages offer their own, and what any of them must be."""
 
     name: str
-    order: Order
-    allocate: Allocate
-    priority: Callable[[Snapshot], Ints] = lambda snapshot: snapshot.priority
-    faithful: bool = False
+    article: str
+    shipped: Mapping[str, str]
+    """By name, `module:attribute` below gpuyard.policies; imported when first used, since some need a solver."""
+    group: str
+    """The entry points under which installed packages offer theirs."""
+    method: str | None = None
+    """What an object of this kind can do; None: it is a function."""
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What is shipped."""
+        return tuple(self.shipped)
+
+    def shipped_one(self, name: str) -> Any:
+        """Return what is shipped under this name: a function or a class."""
+        module, _, attribute = self.shipped[name].partition(":")
+        return getattr(import_module(f"gpuyard.policies.{module}"), attribute)
+
+    def find(self, written: str, **defaults: Any) -> Any:
+        """Return the policy of this name, with the options written behind it, then with these defaults.
+
+        A default that the policy does not have is passed over.
+        """
+        name = parse(written, self.name)
+        found = self._look_up(name)
+        if not isinstance(found, type):
+            return _unchanged(found, name, self.name)
+        options = getattr(found, "__dataclass_fields__", {})
+        values = {key: value for key, value in defaults.items() if key in options and value is not None}
+        return found(**(values | option_values(name, found, self.name)))
+
+    def is_one(self, found: Any) -> bool:
+        """Whether something from a user's file is of this kind."""
+        return callable(found) if self.method is None else hasattr(found, self.method)
+
+    def _look_up(self, name: PolicyName) -> Any:
+        if ".py:" in name.name:
+            return from_file(name.name)
+        known = self.aliases.get(name.name.lower(), name.name.lower())
+        if known in self.shipped:
+            return self.shipped_one(known)
+        installed = {entry.name: entry for entry in importlib.metadata.entry_points(group=self.group)}
+        if name.name in installed:
+            return installed[name.name].load()
+        hint = nearest(name.name, [*self.shipped, *installed])
+        raise InputError(f"is not {self.article}", field="policy", value=name.name, hint=hint)
 
 
-ORDERS: dict[str, Order] = {name: getattr(orders, name) for name in orders.__all__}
-ALLOCATIONS: dict[str, Callable[..., Allocate]] = {
-    "proportional": Proportional,
-    "greedy": Greedy,
-    "tune": Tune,
-    "opt": Opt,
-}
-ALIASES = {"fair": "proportional"}
+def _unchanged(found: Any, name: PolicyName, kind: str) -> Any:
+    if name.options:
+        option_values(name, found, kind)  # refuses them: a function, or an object made elsewhere, has none
+    return found
 
 
-def resolve(
-    text: str, *, faithful: bool = False, placement: str | None = None, opt_time_limit_s: float = 2.0
-) -> Policy:
-    """Find a policy by name. A part may be `path/to/file.py:Name`; alone, it is joined with `tune` or `fifo`."""
-    parts = [part.strip() for part in text.split("+")]
-    if len(parts) == 1 and ":" in parts[0]:
-        found = _from_file(parts[0])
-        parts = ["fifo", parts[0]] if hasattr(found, "plan") else [parts[0], "tune"]
-    if len(parts) != 2 or not all(parts):
-        raise InputError(
-            "is not ORDER+ALLOCATE", field="policy", value=text,
-            hint=f"Example: fifo+tune. Orders: {', '.join(sorted(ORDERS))}; allocations: {', '.join(ALLOCATIONS)}",
-        )  # fmt: skip
-    order, allocate = (part if ":" in part else part.lower() for part in parts)
-    allocate = ALIASES.get(allocate, allocate)
-    if faithful:
-        return _published(order, allocate, placement, opt_time_limit_s)
-    placement_mode(placement or "best-fit")
-    return Policy(
-        f"{_label(order)}+{_label(allocate)}",
-        _find(order, ORDERS, "gpuyard.orders", "order"),
-        _instance(_find(allocate, ALLOCATIONS, "gpuyard.allocations", "allocation"), placement, opt_time_limit_s),
-    )
+ORDERS = Kind(
+    "order", "an order",
+    {
+        "fifo": "order.fifo:fifo", "srtf": "order.srtf:srtf", "srsf": "order.srtf:srsf", "las": "order.las:las",
+        "ftf": "order.ftf:ftf", "drf": "order.drf:drf", "tetris": "order.tetris:tetris",
+    },
+    "gpuyard.orders",
+)  # fmt: skip
+
+ALLOCATIONS = Kind(
+    "allocate", "an allocation",
+    {
+        "proportional": "allocate.proportional:Proportional", "greedy": "allocate.greedy:Greedy",
+        "tune": "allocate.tune:Tune", "opt": "allocate.opt:Opt",
+    },
+    "gpuyard.allocations", "plan", {"fair": "proportional"},
+)  # fmt: skip
+
+PLACEMENTS = Kind(
+    "placement", "a placement",
+    {
+        "first-fit": "placement.first_fit:FirstFit", "consolidating": "placement.consolidating:Consolidating",
+        "best-fit": "placement.best_fit:BestFit",
+    },
+    "gpuyard.placements", "score",
+)  # fmt: skip
+
+TIMESHARES = Kind(
+    "timeshare", "a sharing policy",
+    {name: f"timeshare:{policy.__name__}" for name, policy in TIME_SHARINGS.items()},
+    "gpuyard.timeshares", "rates",
+)  # fmt: skip
+
+PARTITIONS = Kind("partition", "a partition policy", {}, "gpuyard.partitions", "plan")
+MULTIPLEXERS = Kind("multiplex", "a multiplex policy", {}, "gpuyard.multiplexers", "plan")
+
+KINDS = {kind.name: kind for kind in (ORDERS, ALLOCATIONS, PLACEMENTS, PARTITIONS, MULTIPLEXERS, TIMESHARES)}
+"""Every kind of policy, by the name of its folder."""
 
 
-def _published(order: str, allocate: str, placement: str | None, opt_time_limit_s: float) -> Policy:
-    if order not in ORDERS or allocate not in ALLOCATIONS:
-        raise InputError(
-            "has no published variant", field="policy", value=f"{order}+{allocate}", hint="Leave out --faithful"
-        )
-    if placement == "best-fit":
-        raise InputError(
-            "is not a placement of the original", field="placement", value=placement,
-            hint="Use first-fit or consolidating, or leave out --faithful",
-        )  # fmt: skip
-    placement_mode(placement or "first-fit")
-    fixed_set = order == "las"
-    chosen: Allocate = Published(allocate, placement or "first-fit", fixed_set)
-    if allocate == "opt":
-        chosen = PublishedOpt(opt_time_limit_s)
-    priority = published_orders.no_priority if order == "fifo" else Policy.priority
-    return Policy(f"{order}+{allocate}", getattr(published_orders, order), chosen, priority, faithful=True)
-
-
-def _label(part: str) -> str:
-    return part.rpartition(":")[2] if ":" in part else part
-
-
-def _find(name: str, shipped: dict[str, Any], group: str, what: str) -> Any:
-    if ":" in name:
-        return _from_file(name)
-    if name in shipped:
-        return shipped[name]
-    installed = {entry.name: entry for entry in importlib.metadata.entry_points(group=group)}
-    if name in installed:
-        return installed[name].load()
-    raise InputError(f"is not an {what}", field="policy", value=name, hint=nearest(name, [*shipped, *installed]))
-
-
-def _from_file(text: str) -> Any:
+def from_file(text: str) -> Any:
+    """Load something from a Python file, given as `path/to/file.py:Name`."""
     file, _, name = text.rpartition(":")
     path = Path(file)
     if not path.is_file():
@@ -131,24 +136,16 @@ def _from_file(text: str) -> Any:
     if not hasattr(module, name):
         public = [each for each in vars(module) if not each.startswith("_")]
         raise InputError("is not defined there", file=path, field="policy", value=name, hint=nearest(name, public))
-    found = getattr(module, name)
-    if not callable(found) and not hasattr(found, "plan"):
+    return _usable(getattr(module, name), path, name)
+
+
+def _usable(found: Any, path: Path, name: str) -> Any:
+    if not any(kind.is_one(found) for kind in KINDS.values()):
         rule = "is neither an order, a function of a snapshot, nor an allocation, which has plan(snapshot, order)"
         raise InputError(rule, file=path, field="policy", value=name)
-    try:
-        return found() if isinstance(found, type) else found
-    except TypeError as error:
-        raise InputError(f"cannot be used: {error}", file=path, field="policy", value=name) from error
-
-
-def _instance(found: Any, placement: str | None, opt_time_limit_s: float) -> Allocate:
-    if isinstance(found, type) and issubclass(found, PerJob):
-        found = found()
-    if isinstance(found, PerJob) and placement:
-        found = copy(found)
-        found.placement = placement
-    if not isinstance(found, type):
-        return found  # type: ignore[no-any-return]
-    settings: dict[str, Any] = {"placement": placement, "time_limit_s": opt_time_limit_s}
-    fields = getattr(found, "__dataclass_fields__", {})
-    return found(**{name: value for name, value in settings.items() if name in fields and value is not None})  # type: ignore[no-any-return]
+    if isinstance(found, type) and not hasattr(found, "__dataclass_fields__"):
+        try:
+            return found()
+        except TypeError as error:
+            raise InputError(f"cannot be used: {error}", file=path, field="policy", value=name) from error
+    return found

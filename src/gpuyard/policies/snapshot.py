@@ -1,177 +1,237 @@
-"""What a policy sees, and what it returns: snapshot in, plan out, both plain values."""
+"""What a policy sees: the world at one instant, as a value.
+
+A snapshot never changes. Policies read columns over the jobs that have arrived and are not finished; the arrays behind
+them are the business of the shipped policies and of the world that the snapshot is of (`tables.py`).
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuyard.core.cluster import Cluster
-from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small
-from gpuyard.core.ledger import Books
-from gpuyard.policies.jobs import Jobs
-
-REASONS = ("round", "gpus", "fragments", "resources", "quota", "nodes")
-"""Why a job waits; the index is the code in `Plan.reasons`. Placed jobs have the code PLACED."""
-
-ROUND, GPUS, FRAGMENTS, RESOURCES, QUOTA, NODES = range(6)
-PLACED = -1
-
-
-class Progress(NamedTuple):
-    """How far every job is, as a line: a running job has done `done + rate * (time since `since`)` iterations.
-
-    Time counts in seconds, or in whole spans of `quantum` seconds where work is credited span by span.
-    """
-
-    done: Floats
-    since: Floats
-    rate: Floats  # iterations per second, or per quantum; 0 while the job waits
-    quantum: Floats  # one number; 0: work counts continuously
-    speed: Floats  # relative speed now, or the one to expect when it waits
-    held_s: Floats  # seconds it held GPUs, up to held_since
-    held_since: Floats  # when it last got GPUs; infinite while it waits
-    last_held: Floats  # when it last held GPUs, or arrived
-    raised: Ints  # 1: waited so long that it goes first
-    raised_count: Ints  # one number: how many
-
-
-def fresh_progress(jobs: Jobs, expected_speed: Floats, quantum: float) -> Progress:
-    """Return the lines of jobs that have done nothing yet."""
-    count = len(jobs.arrival)
-    return Progress(
-        done=np.zeros(count), since=np.zeros(count), rate=np.zeros(count), quantum=np.array([quantum]),
-        speed=expected_speed.copy(), held_s=np.zeros(count), held_since=np.full(count, np.inf),
-        last_held=jobs.arrival.copy(), raised=np.zeros(count, np.int64),
-        raised_count=np.zeros(1, np.int64),
-    )  # fmt: skip
-
-
-class Tables(NamedTuple):
-    """All that is known about jobs and nodes, for kernels."""
-
-    jobs: Jobs
-    books: Books
-    progress: Progress
-
-
-class Keys(NamedTuple):
-    """Sort keys, lowest first, and how fast each changes per second while its job runs or waits.
-
-    With the rates known, rounds in which the order cannot change are skipped.
-    """
-
-    key: Floats
-    running_rate: Floats | float = 0.0
-    waiting_rate: Floats | float = 0.0
-
-
-class Plan(NamedTuple):
-    """What is to change: who starts, moves or gets other amounts, and who stops. All others keep what they hold."""
-
-    jobs: Ints
-    first: Ints  # where each job's GPUs start in gpu_ids; one more entry: their number
-    gpu_ids: Small
-    amounts: Floats  # job x RESOURCES, per GPU
-    speed: Floats  # relative speed each job will have
-    stopped: Ints
-    reasons: Bytes  # for each job of the order the plan was made from: PLACED, or why it waits
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.books import DEMANDS
+from gpuyard.policies.facts import Facts
+from gpuyard.policies.instant import Instant, facts_of, instant_of, job_id_of
+from gpuyard.policies.tables import Moment, Tables
+from gpuyard.profiles import Zoo, load_zoo
 
 
 class Snapshot:
-    """The world at one instant. Columns are arrays over `active`, the unfinished jobs that have arrived."""
-
-    __slots__ = ("active", "books", "boxed", "cluster", "jobs", "move_cost_s", "now", "progress", "quotas")
+    """The world at one instant. Columns are arrays over the active jobs: arrived, and not finished."""
 
     def __init__(
         self,
         now: float,
-        cluster: Cluster,
-        tables: Tables,
-        boxed: Boxed[Tables],
-        active: Ints,
-        quotas: Ints,
+        instant: Instant,
+        zoo: Zoo,
+        *,
+        quotas: Mapping[str, float] | None = None,
         move_cost_s: float = 0.0,
+        start_cost_s: float = 0.0,
+        expected_speed: Floats | None = None,
     ) -> None:
         self.now = now
-        self.cluster = cluster
-        self.jobs, self.books, self.progress = tables
-        self.boxed = boxed
-        self.active = active
-        self.quotas = quotas
+        self.cluster = instant.cluster
+        self.quotas: Mapping[str, float] = MappingProxyType(dict(quotas or {}))
+        """GPUs that a tenant may hold; tenants that are not named may hold any number."""
         self.move_cost_s = move_cost_s
+        """Seconds that a job loses when it moves."""
+        self.start_cost_s = start_cost_s
+        """Seconds that a job loses when it starts again."""
+        self._instant, self._zoo = instant, zoo
+        self._moment = moment = instant.moment
+        self._expected_speed = moment.tables.jobs.best_speed if expected_speed is None else expected_speed
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__:
+            raise AttributeError(f"a snapshot never changes: {name} cannot be set")
+        super().__setattr__(name, value)
+
+    def expecting(self, speed: Floats) -> Snapshot:
+        """The same snapshot, with times left counted at other speeds: those that an allocation will give."""
+        return Snapshot(
+            self.now, self._instant, self._zoo,
+            quotas=self.quotas, move_cost_s=self.move_cost_s, start_cost_s=self.start_cost_s, expected_speed=speed,
+        )  # fmt: skip
+
+    @property
+    def _tables(self) -> Tables:
+        return self._moment.tables
+
+    @property
+    def _active(self) -> Ints:
+        return self._moment.active
+
+    @property
+    def active(self) -> Ints:
+        """The active jobs' numbers, by which plans speak of them."""
+        numbers = self._active.view()
+        numbers.flags.writeable = False
+        return numbers
+
+    @property
+    def job_id(self) -> NDArray[Any]:
+        """Each job's id."""
+        return np.asarray(self._instant.ids)[self._active]
+
+    @property
+    def model(self) -> NDArray[Any]:
+        """Each job's model, by name."""
+        return np.array(self._instant.workload.models)[self._instant.workload.model[self._active]]
+
+    @property
+    def tenant(self) -> NDArray[Any]:
+        """Each job's tenant, by name."""
+        return np.array(self._instant.workload.tenants)[self._instant.workload.tenant[self._active]]
 
     @property
     def arrival_s(self) -> Floats:
         """When each job arrived."""
-        return self.jobs.arrival[self.active]
+        return self._tables.jobs.arrival[self._active]
 
     @property
     def gpus(self) -> Floats:
         """GPUs each job needs; below 1 for a slice."""
-        return self.jobs.size[self.active]
-
-    @property
-    def tenant(self) -> Ints:
-        """Each job's tenant, as a number."""
-        return self.jobs.tenant[self.active]
+        return self._tables.jobs.size[self._active]
 
     @property
     def running(self) -> NDArray[np.bool_]:
         """Which jobs hold GPUs now."""
-        return self.books.slot[self.active] >= 0
+        return self._tables.books.slot[self._active] >= 0
 
     @property
     def priority(self) -> Ints:
-        """Each job's priority, higher first; one more for a job that has waited far too long."""
-        if self.jobs.ranked[0] == 0 and self.progress.raised_count[0] == 0:
-            return np.zeros(len(self.active), dtype=np.int64)
-        return self.jobs.priority[self.active] + self.progress.raised[self.active]
+        """Each job's priority, higher first."""
+        return self._tables.jobs.priority[self._active]
 
     @property
     def iterations(self) -> Floats:
         """Each job's whole work."""
-        return self.jobs.iterations[self.active]
+        return self._tables.jobs.iterations[self._active]
 
     @property
     def remaining_iterations(self) -> Floats:
         """Work left."""
-        active, progress = self.active, self.progress
+        active, progress = self._active, self._tables.progress
         span = np.maximum(self.now - progress.since[active], 0.0)
-        if progress.quantum[0] > 0:
-            span = np.rint(span / progress.quantum[0])
+        if progress.credit_s[0] > 0:
+            span = np.rint(span / progress.credit_s[0])
         done = progress.done[active] + progress.rate[active] * span
-        return np.maximum(self.jobs.iterations[active] - done, 0.0)
+        return np.maximum(self._tables.jobs.iterations[active] - done, 0.0)
 
     @property
     def seconds_per_iteration(self) -> Floats:
-        """At each job's best speed."""
-        return self.jobs.iteration_s[self.active] / self.jobs.best_speed[self.active]
+        """At the speed that each job may expect of the policy's allocation."""
+        return self._tables.jobs.iteration_s[self._active] / self._expected_speed[self._active]
 
     @property
     def remaining_s(self) -> Floats:
-        """Time left if each job ran at its best speed from now on."""
+        """Time left if each job ran from now on at the speed that it may expect."""
         return self.remaining_iterations * self.seconds_per_iteration
 
     @property
     def pace(self) -> Floats:
-        """Speed as a part of the job's best: what a running job's `remaining_s` falls by in a second."""
-        return self.progress.speed[self.active] / self.jobs.best_speed[self.active]
+        """Speed as a part of the expected one: what a running job's `remaining_s` falls by in a second."""
+        return self._tables.progress.speed[self._active] / self._expected_speed[self._active]
 
     @property
     def attained_s(self) -> Floats:
         """Time each job has held its GPUs."""
-        active, progress = self.active, self.progress
+        active, progress = self._active, self._tables.progress
         return progress.held_s[active] + np.maximum(self.now - progress.held_since[active], 0.0)
 
     @property
-    def wanted(self) -> Floats:
-        """Whole-job wishes: jobs by (CPUs, memory GB, storage MB/s)."""
-        return self.jobs.wanted[self.active]
+    def held_since_s(self) -> Floats:
+        """When each running job got its GPUs; infinite while it waits."""
+        return self._tables.progress.held_since[self._active]
+
+    @property
+    def works_from_s(self) -> Floats:
+        """When each running job began, or will begin, to work with what it has; starting up comes before."""
+        return self._tables.progress.since[self._active]
+
+    @property
+    def waiting_s(self) -> Floats:
+        """How long each job has been waiting since it arrived or last held GPUs; 0 while it runs."""
+        waited = self.now - self._tables.progress.last_held[self._active]
+        return np.where(self.running, 0.0, np.maximum(waited, 0.0))
+
+    @property
+    def last_wait_s(self) -> Floats:
+        """How long each job has been waiting or, if it runs, had waited for the GPUs that it has."""
+        progress, active = self._tables.progress, self._active
+        until = np.where(self.running, progress.held_since[active], self.now)
+        return np.maximum(until - progress.last_held[active], 0.0)
+
+    @property
+    def longest_past_wait_s(self) -> Floats:
+        """The longest of each job's waits that have ended with GPUs."""
+        return self._tables.progress.longest_wait[self._active]
+
+    @property
+    def demand(self) -> Floats:
+        """What each whole job would like: jobs by (CPUs, memory GB, storage MB/s)."""
+        return self._tables.jobs.demand[self._active]
 
     @property
     def totals(self) -> Floats:
         """CPUs, memory GB, storage MB/s of the whole cluster."""
-        totals: Floats = self.books.capacity[:, :3].sum(axis=0)
+        totals: Floats = self._tables.books.capacity[:, :DEMANDS].sum(axis=0)
         return totals
+
+    def job_id_of(self, number: int) -> Any:
+        """The id of the job of this number."""
+        return job_id_of(self._instant, number)
+
+    @property
+    def facts(self) -> Facts:
+        """The plain facts behind this snapshot: what `save` writes."""
+        return facts_of(
+            self._instant, self.now, quotas=dict(self.quotas), move_cost_s=self.move_cost_s,
+            start_cost_s=self.start_cost_s,
+        )  # fmt: skip
+
+    @classmethod
+    def of(cls, facts: Facts, zoo: Zoo | None = None) -> Snapshot:
+        """Make the snapshot of these facts; raises InputError or LedgerError where they contradict each other."""
+        zoo = zoo or load_zoo()
+        return cls(
+            facts.now_s, instant_of(facts, zoo), zoo,
+            quotas=facts.quotas, move_cost_s=facts.move_cost_s, start_cost_s=facts.start_cost_s,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        from gpuyard.policies.snapshot_files import as_text
+
+        return isinstance(other, Snapshot) and as_text(self.facts) == as_text(other.facts)
+
+    __hash__ = None  # type: ignore[assignment]  # as any value that holds mappings
+
+    def save(self, path: str | Path) -> None:
+        """Write the snapshot to a JSON file, from which `load` makes it again, anywhere."""
+        from gpuyard.policies.snapshot_files import write_facts
+
+        write_facts(self.facts, path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, profiles: Sequence[str | Path] = ()) -> Snapshot:
+        """Read a snapshot that `save` wrote, or that another world did; `profiles` are further profile files."""
+        from gpuyard.policies.snapshot_files import errors_of, read_facts
+
+        facts = read_facts(path)
+        with errors_of(path):
+            return cls.of(facts, load_zoo([Path(each) for each in profiles]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Snapshot.of, (self.facts, self._zoo)
+
+
+def moment_of(snapshot: Snapshot) -> Moment:
+    """The arrays behind a snapshot, for the shipped policies and for worlds; to be read, never written."""
+    return snapshot._moment

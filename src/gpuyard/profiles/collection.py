@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.profiles.files import parse
+from gpuyard.profiles.files import Content, content_of, parse
+from gpuyard.profiles.gpu_speed import GpuSpeed
 from gpuyard.profiles.model import ModelProfile
+from gpuyard.profiles.names import THROUGHPUTS, NameIndex, canonical
 from gpuyard.profiles.published import PublishedScalars
-from gpuyard.profiles.reading import read_text
+from gpuyard.profiles.reading import bundled_yaml, read_text
+from gpuyard.profiles.step_store import profiles_of, step_models
+from gpuyard.profiles.steps import StepProfile
 
 GENERIC = "generic"
 """The model of jobs that nobody measured."""
-
-BUNDLED = "synergy.yaml"
 
 FIRST_RATIO = 3
 """The CPU:GPU ratio whose published table stands in for ratios without one."""
@@ -29,15 +31,21 @@ class Zoo:
     """Profiles by name."""
 
     profiles: Mapping[str, ModelProfile]
+    """Of the models that came in profile files."""
     default_names: tuple[str, ...]
     """The models that generated workloads draw from, in the order of their ids."""
     tables: Mapping[str, Mapping[int, PublishedScalars]]
     """Published scalars by model and CPU:GPU ratio."""
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
-        """All names, in the order they were read."""
-        return tuple(self.profiles)
+        """The models that can be simulated, in the order they were read."""
+        return tuple(name for name, profile in self.profiles.items() if profile.has_throughput)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model that anything is known of, those that can be simulated first."""
+        return tuple(dict.fromkeys([*self.names, *self.profiles, *self._step_models]))
 
     @property
     def by_class(self) -> dict[str, tuple[str, ...]]:
@@ -45,13 +53,40 @@ class Zoo:
         tasks = dict.fromkeys(self.profiles[name].task for name in self.default_names)
         return {task: tuple(name for name in self.default_names if self.profiles[name].task == task) for task in tasks}
 
+    def key_of(self, name: str) -> str | None:
+        """Return the key of a model that came in a profile file, by any of its names; None if there is none."""
+        return self._index.find(name)
+
+    def stand_in(self, name: str) -> str | None:
+        """Return the model to simulate for a name in a public trace: itself, or the one that stands for it."""
+        for index in (self._index, self._stand_ins):
+            found = index.find(name)
+            if found is not None and self.profiles[found].has_throughput:
+                return found
+        return None
+
     def profile(self, name: str) -> ModelProfile:
-        """Return a model's profile."""
-        if name not in self.profiles:
-            raise InputError(
-                "is not a model gpuyard has a profile of", field="model", value=name, hint=nearest(name, self.names)
-            )
-        return self.profiles[name]
+        """Return a model's profile, by any of its names."""
+        key = self.key_of(name)
+        if key is not None:
+            return self.profiles[key]
+        key = self._step_index.find(name)
+        if key is not None:
+            return self._step_models[key]
+        raise InputError(
+            "is not a model gpuyard has a profile of", field="model", value=name, hint=nearest(name, self.names)
+        )
+
+    def steps(self, name: str) -> tuple[StepProfile, ...]:
+        """Return a model's step profiles: those of its profile file, the user's folder and the bundled ones."""
+        profile = self.profile(name)
+        own = {(steps.gpu, steps.precision) for steps in profile.steps}
+        others = profiles_of(profile.name)
+        return (*profile.steps, *(steps for steps in others if (steps.gpu, steps.precision) not in own))
+
+    def gpu_speed(self, name: str, gpu_type: str) -> GpuSpeed:
+        """Return how much faster a model is on a GPU type than on that of its profile, and how that is known."""
+        return self.profile(name).speed_on(gpu_type)
 
     def published(self, name: str, ratio: float) -> PublishedScalars:
         """Return the scalars published for a CPU:GPU ratio; those of ratio 3 where there are none."""
@@ -65,25 +100,67 @@ class Zoo:
             )
         return table.get(int(ratio) if ratio == int(ratio) else FIRST_RATIO, table[FIRST_RATIO])
 
+    @cached_property
+    def _index(self) -> NameIndex:
+        return NameIndex({name: profile.aliases for name, profile in self.profiles.items()})
+
+    @cached_property
+    def _stand_ins(self) -> NameIndex:
+        return NameIndex({name: profile.stands_for for name, profile in self.profiles.items()})
+
+    @cached_property
+    def _step_models(self) -> Mapping[str, ModelProfile]:
+        """Models of which only step times are known; read when they are first asked for."""
+        keys = dict.fromkeys(map(canonical, step_models()))
+        return {key: ModelProfile(name=key, title=key) for key in keys if self._index.find(key) is None}
+
+    @cached_property
+    def _step_index(self) -> NameIndex:
+        return NameIndex(dict.fromkeys(self._step_models, ()))
+
 
 def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
     """Return the bundled profiles together with those in the user's own profile files."""
-    profiles = {GENERIC: _generic()}
-    defaults: list[str] = []
-    tables: dict[str, Mapping[int, PublishedScalars]] = {}
-    bundled = files("gpuyard.profiles").joinpath("zoo", BUNDLED).read_text(encoding="utf-8")
-    contents = [(BUNDLED, parse(bundled, BUNDLED, bundled=True))]
-    contents += [(str(path), parse(read_text(path, "profile file"), str(path))) for path in extra]
-    for file, content in contents:
-        for name, profile in content.profiles.items():
-            if name in profiles:
-                raise InputError(
-                    "already has a profile", file=file, field="models", value=name, hint="Give it another name"
-                )
-            profiles[name] = profile
-        defaults += content.defaults
-        tables |= content.tables
-    return Zoo(profiles, tuple(defaults), tables)
+    bundled = content_of(bundled_yaml(THROUGHPUTS), THROUGHPUTS)
+    zoo = Zoo({GENERIC: _generic()} | bundled.profiles, bundled.defaults, bundled.tables)
+    for path in extra:
+        zoo = _joined(zoo, parse(read_text(path, "profile file"), str(path)), str(path))
+    return zoo
+
+
+def _joined(zoo: Zoo, content: Content, file: str) -> Zoo:
+    """Return a zoo with the models of one more file."""
+    for name, profile in content.profiles.items():
+        own = _replacing(zoo, profile, file) if name in content.replaced else _new(zoo, profile, file)
+        tables = {model: table for model, table in zoo.tables.items() if model != own.name}
+        tables |= {own.name: content.tables[name]} if name in content.tables else {}
+        zoo = Zoo({**zoo.profiles, own.name: own}, zoo.default_names, tables)
+    defaults = (zoo.profile(name).name for name in content.defaults)
+    return replace(zoo, default_names=tuple(dict.fromkeys([*zoo.default_names, *defaults])))
+
+
+def _new(zoo: Zoo, profile: ModelProfile, file: str) -> ModelProfile:
+    """Return a profile if none of its names is taken."""
+    for name in (profile.name, *profile.aliases):
+        taken = zoo.key_of(name)
+        if taken is not None:
+            raise InputError(
+                f"already has a profile{'' if taken == name else f', as {taken!r}'}", file=file, field="models",
+                value=name, hint="Give it another name, or say 'replace: true'",
+            )  # fmt: skip
+    return profile
+
+
+def _replacing(zoo: Zoo, profile: ModelProfile, file: str) -> ModelProfile:
+    """Return a profile under all names of the one whose place it takes."""
+    taken = zoo.key_of(profile.name)
+    if taken is None:
+        raise InputError(
+            "replaces no model that gpuyard has a profile of", file=file, field="models", value=profile.name,
+            hint=nearest(profile.name, zoo.names) + " Leave out 'replace' for a new model",
+        )  # fmt: skip
+    names = dict.fromkeys([*zoo.profiles[taken].aliases, profile.name, *profile.aliases])
+    return replace(profile, name=taken, aliases=tuple(name for name in names if name != taken))
 
 
 def _generic() -> ModelProfile:

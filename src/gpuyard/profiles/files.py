@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
+from gpuyard.profiles.gpu_speed import REFERENCE_GPU
+from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile
+from gpuyard.profiles.parts import LatencyProfile, MemoryProfile, Slowdown
 from gpuyard.profiles.published import PublishedScalars
 from gpuyard.profiles.reading import load_yaml
+from gpuyard.profiles.step_files import MIB, steps_of
+from gpuyard.profiles.surface import Floats
 
 
 class Content(NamedTuple):
@@ -19,23 +23,25 @@ class Content(NamedTuple):
     profiles: dict[str, ModelProfile]
     defaults: tuple[str, ...]
     tables: dict[str, dict[int, PublishedScalars]]
+    replaced: frozenset[str]
+    """The models that take the place of those that have their names."""
 
 
-def parse(text: str, file: str, *, bundled: bool = False) -> Content:
-    """Read a profile file's text; raises InputError naming the file, the field, the value and the rule.
+def parse(text: str, file: str) -> Content:
+    """Read a profile file's text; raises InputError naming the file, the field, the value and the rule."""
+    from gpuyard.profiles.schema import checked
 
-    The bundled file is not held against the schema at every start: a test does that.
-    """
-    content = load_yaml(text, file)
-    if not bundled:
-        from gpuyard.profiles.schema import checked
+    return content_of(checked(load_yaml(text, file), file), file)
 
-        content = checked(content, file)
+
+def content_of(content: dict[str, Any], file: str) -> Content:
+    """Return what a file says; a test, not every start, holds the bundled one against the schema."""
     models: dict[str, Any] = content["models"]
     return Content(
         profiles={name: _profile(name, model, content, file) for name, model in models.items()},
-        defaults=tuple(content["default"]),
-        tables={name: _table(model["published"]) for name, model in models.items() if model["published"]},
+        defaults=tuple(content.get("default", ())),
+        tables={name: _table(model["published"]) for name, model in models.items() if model.get("published")},
+        replaced=frozenset(name for name, model in models.items() if model.get("replace")),
     )
 
 
@@ -44,29 +50,65 @@ def _table(rows: dict[int, list[float]]) -> dict[int, PublishedScalars]:
 
 
 def _profile(name: str, model: dict[str, Any], content: dict[str, Any], file: str) -> ModelProfile:
-    grid = model.get("grid") or content["grid"]
-    if grid is None:
-        raise InputError("is missing, for this model and for the file", file=file, field=f"models.{name}.grid")
-    cpus, memory = np.array(grid["cpus"], dtype=np.float64), np.array(grid["memory_gb"], dtype=np.float64)
+    source = model.get("source") or content.get("source") or file
+    gpu_type = model.get("gpu_type") or content.get("gpu_type") or REFERENCE_GPU
     profile = ModelProfile(
         name=name,
-        title=model["title"] or name,
+        title=model.get("title") or name,
         task=model["task"],
-        batch=model["batch"],
-        iteration_s=float(model["iteration_s"]),
-        cpu_grid=cpus,
-        memory_grid=memory,
-        throughput=_matrix(model["throughput"], (len(cpus), len(memory)), f"models.{name}.throughput", file),
-        storage_mbps=float(model["storage_mbps"]),
-        spread_penalty=float(model["spread_penalty"]),
-        gpu_speed=model.get("gpu_speed", {}),
-        source=model.get("source") or content["source"] or file,
+        source=source,
+        gpu_type=gpu_key(gpu_type),
+        gpu_speed={gpu_key(gpu): float(factor) for gpu, factor in model.get("gpu_speed", {}).items()},
+        aliases=tuple(model.get("aliases", ())),
+        stands_for=tuple(model.get("stands_for", ())),
+        **_throughput(f"models.{name}", model, content, file),
+        **_other_parts(name, model, source),
     )
-    _check_reference(profile, file)
+    if profile.has_throughput:
+        _check_reference(profile, file)
     return profile
 
 
-def _matrix(rows: list[list[float]], shape: tuple[int, int], field: str, file: str) -> NDArray[np.float64]:
+def _throughput(place: str, model: dict[str, Any], content: dict[str, Any], file: str) -> dict[str, Any]:
+    """Return the fields of the throughput part, none if there is none."""
+    if model.get("throughput") is None:
+        return {}
+    needs: dict[str, Any] = {"grid": model.get("grid") or content.get("grid"), "iteration_s": model.get("iteration_s")}
+    for field, value in needs.items():
+        if value is None:
+            raise InputError("is missing, and a throughput needs it", file=file, field=f"{place}.{field}")
+    grid = needs["grid"]
+    cpus, memory = np.array(grid["cpus"], dtype=np.float64), np.array(grid["memory_gb"], dtype=np.float64)
+    return {
+        "batch": model.get("batch", 1),
+        "iteration_s": float(model["iteration_s"]),
+        "cpu_grid": cpus,
+        "memory_grid": memory,
+        "throughput": _matrix(model["throughput"], (len(cpus), len(memory)), f"{place}.throughput", file),
+        "storage_mbps": float(model.get("storage_mbps", 0.0)),
+        "spread_penalty": float(model.get("spread_penalty", 1.0)),
+    }
+
+
+def _other_parts(name: str, model: dict[str, Any], source: str) -> dict[str, Any]:
+    steps = [steps_of({**part, "model": name, "source": part["source"] or source}) for part in model.get("steps", ())]
+    memory = {batch: round(mib * MIB) for batch, mib in sorted(model.get("memory_mib", {}).items())}
+    return {
+        "steps": tuple(profile for group in steps for profile in group),
+        "latency": tuple(LatencyProfile(gpu_key(part["gpu"]), _seconds(part)) for part in model.get("latency", ())),
+        "memory": MemoryProfile(memory) if memory else None,
+        "slowdown": tuple(
+            Slowdown(part["beside"], part["factor"], gpu_key(part["gpu"]) if part["gpu"] else "")
+            for part in model.get("slowdown", ())
+        ),
+    }
+
+
+def _seconds(latency: dict[str, Any]) -> dict[float, dict[int, float]]:
+    return {part: {batch: ms / 1e3 for batch, ms in row.items()} for part, row in latency["slices"].items()}
+
+
+def _matrix(rows: list[list[float]], shape: tuple[int, int], field: str, file: str) -> Floats:
     if len(rows) != shape[0]:
         raise InputError(f"rows, but the grid has {shape[0]} CPU points", file=file, field=field, value=len(rows))
     for index, row in enumerate(rows):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from gpuyard.profiles.gpus import GpuKind
-from gpuyard.profiles.reading import load_yaml, read_text
+from gpuyard.core.gpus import GpuKind
+from gpuyard.profiles.reading import bundled_yaml, load_yaml, read_text
 
 BUNDLED = "gpus.yaml"
 
@@ -18,8 +17,7 @@ ESTIMATE_SOURCE = "data sheet; step times: estimates"
 
 def bundled_kinds() -> tuple[GpuKind, ...]:
     """Return the kinds of the bundled file; a test, not every start, holds it against the schema."""
-    text = files("gpuyard.profiles").joinpath("zoo", BUNDLED).read_text(encoding="utf-8")
-    entries: dict[str, Any] = load_yaml(text, BUNDLED)["gpus"]
+    entries: dict[str, Any] = bundled_yaml(BUNDLED)["gpus"]
     return tuple(
         _kind(key, entry, MEASURED_SOURCE if entry.get("measured") else ESTIMATE_SOURCE)
         for key, entry in entries.items()

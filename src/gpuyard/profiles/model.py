@@ -1,14 +1,19 @@
-"""One model's throughput as a function of the CPUs, memory and storage bandwidth beside each of its GPUs."""
+"""One model's profile; at its heart, throughput by the CPUs, memory and storage bandwidth beside each of its GPUs."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import nan
 
 import numpy as np
-from numpy.typing import NDArray
+
+from gpuyard.core.errors import InputError
+from gpuyard.profiles.gpu_speed import REFERENCE_GPU, GpuSpeed, gpu_speed
+from gpuyard.profiles.parts import LatencyProfile, MemoryProfile, Slowdown
+from gpuyard.profiles.steps import StepProfile
+from gpuyard.profiles.surface import Floats, Surface, saturation_points, surface_speed
 
 REFERENCE_SHARE = (3.0, 62.5, 62.5)
 """CPUs, GB and MB/s per GPU at which every profile's throughput is 1.0."""
@@ -16,55 +21,70 @@ REFERENCE_SHARE = (3.0, 62.5, 62.5)
 
 @dataclass(frozen=True, eq=False)
 class ModelProfile:
-    """Throughput per GPU, relative to 1.0 at the reference share, where an iteration takes `iteration_s`."""
+    """All that is known of one model; every part may be missing.
+
+    Throughput is per GPU and relative to 1.0 at the reference share, where an iteration takes `iteration_s`.
+    """
 
     name: str
     title: str
-    task: str
-    batch: int
-    iteration_s: float
-    cpu_grid: NDArray[np.float64]
-    memory_grid: NDArray[np.float64]
-    throughput: NDArray[np.float64]
-    """One row for each CPU point, one column for each memory point."""
-    storage_mbps: float
-    """Storage bandwidth per GPU from which on storage is no limit; 0 for a model that reads nothing."""
-    spread_penalty: float
+    task: str = ""
+    batch: int = 1
+    iteration_s: float = nan
+    cpu_grid: Floats = field(default_factory=lambda: np.empty(0))
+    memory_grid: Floats = field(default_factory=lambda: np.empty(0))
+    throughput: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """One row for each CPU point, one column for each memory point; empty where it was not measured."""
+    storage_mbps: float = 0.0
+    """Storage bandwidth per GPU that feeds the best throughput; 0 for a model that reads nothing."""
+    spread_penalty: float = 1.0
     """Factor on the throughput of a job that spans nodes."""
     gpu_speed: Mapping[str, float] = field(default_factory=dict)
-    """Factor on the throughput by GPU type; types that are not named have 1.0."""
+    """What the profile's own source says of other GPU types: factors by the key of their kind."""
     source: str = ""
+    gpu_type: str = REFERENCE_GPU
+    """The GPU type on which the throughput was measured."""
+    aliases: tuple[str, ...] = ()
+    stands_for: tuple[str, ...] = ()
+    """Names in public traces of what this profile is the nearest to."""
+    steps: tuple[StepProfile, ...] = ()
+    """Step times that came with this profile; `Zoo.steps` has those of the zoo and the user's folder too."""
+    latency: tuple[LatencyProfile, ...] = ()
+    memory: MemoryProfile | None = None
+    slowdown: tuple[Slowdown, ...] = ()
 
-    def speed(self, cpus: float, memory_gb: float, storage_mbps: float) -> float:
-        """Return the throughput per GPU with these amounts per GPU."""
-        return min(self.fed_speed(cpus, memory_gb), self.storage_limit(storage_mbps))
+    @property
+    def has_throughput(self) -> bool:
+        """Whether the effect of CPUs and memory was measured, without which nothing can be simulated."""
+        return self.throughput.size > 0
 
-    def fed_speed(self, cpus: float, memory_gb: float) -> float:
+    def speed(self, cpus: float, memory_gb: float, storage_mbps: float, gpu_type: str = "") -> float:
+        """Return the throughput per GPU with these amounts per GPU; on the measured type where none is named."""
+        return surface_speed(*self.surface(gpu_type), cpus, memory_gb, storage_mbps)
+
+    def fed_speed(self, cpus: float, memory_gb: float, gpu_type: str = "") -> float:
         """Return the throughput per GPU when storage is no limit."""
-        low_c, high_c, part_c = _between(self.cpu_grid, cpus)
-        low_m, high_m, part_m = _between(self.memory_grid, memory_gb)
-        table = self.throughput
-        low = table[low_c, low_m] + part_m * (table[low_c, high_m] - table[low_c, low_m])
-        high = table[high_c, low_m] + part_m * (table[high_c, high_m] - table[high_c, low_m])
-        # Fewer CPUs than were ever measured: the input pipeline is taken to slow down in proportion.
-        starved = min(1.0, cpus / float(self.cpu_grid[0]))
-        return float(low + part_c * (high - low)) * starved
+        return self.speed(cpus, memory_gb, float("inf"), gpu_type)
 
-    def storage_limit(self, storage_mbps: float) -> float:
-        """Return the throughput per GPU that this storage bandwidth can feed."""
-        if storage_mbps >= self.storage_mbps:
-            return float("inf")
-        knee = self._knee
-        if storage_mbps <= knee:
-            return storage_mbps / knee
-        return 1.0 + (self.top_speed - 1.0) * (storage_mbps - knee) / (self.storage_mbps - knee)
+    def surface(self, gpu_type: str = "") -> Surface:
+        """Return the arrays from which `surface_speed` tells the throughput on a GPU type."""
+        if not self.has_throughput:
+            raise InputError(
+                "has no throughput by CPUs and memory, without which it cannot be simulated", field="model",
+                value=self.name, hint="Give it one in a profile file (docs/profiles.md), or use 'generic'",
+            )  # fmt: skip
+        top = self.top_speed
+        limits = np.array([top, top * self.factor(gpu_type), self.storage_mbps, self._knee])
+        return Surface(self.cpu_grid, self.memory_grid, self.throughput, self._saturation, limits)
 
     def storage_need(self, speed: float) -> float:
         """Return the least storage bandwidth per GPU that feeds this throughput."""
-        knee, wish = self._knee, self.storage_mbps
-        if speed <= 1.0 or wish <= knee:
-            return wish if speed > 1.0 else knee * speed
-        return min(wish, knee + (wish - knee) * (speed - 1.0) / (self.top_speed - 1.0))
+        knee, demand = self._knee, self.storage_mbps
+        if speed > self.top_speed:
+            return demand * (speed / self.top_speed)
+        if speed <= 1.0 or demand <= knee:
+            return demand if speed > 1.0 else knee * speed
+        return min(demand, knee + (demand - knee) * (speed - 1.0) / (self.top_speed - 1.0))
 
     def best(self) -> tuple[float, float, float, float]:
         """Return (cpus, memory_gb, storage_mbps, speed): the least CPU, then memory, with the best throughput."""
@@ -83,7 +103,16 @@ class ModelProfile:
 
     def factor(self, gpu_type: str) -> float:
         """Return the factor on the throughput for a GPU type."""
-        return self.gpu_speed.get(gpu_type, 1.0)
+        return self.speed_on(gpu_type).factor
+
+    def speed_on(self, gpu_type: str) -> GpuSpeed:
+        """Return the factor for a GPU type, and how it is known."""
+        stated = {gpu: GpuSpeed(factor, "measured", self.source) for gpu, factor in self.gpu_speed.items()}
+        return gpu_speed(self.name, gpu_type, self.gpu_type, stated)
+
+    @cached_property
+    def _saturation(self) -> Floats:
+        return saturation_points(self.cpu_grid, self.throughput)
 
     @cached_property
     def top_speed(self) -> float:
@@ -105,13 +134,3 @@ def rebased(
     """Return (iteration_s, speedup) when this share, and not the reference share, counts as 1.0."""
     speed = profile.speed(cpus_per_gpu, memory_gb_per_gpu, storage_per_gpu)
     return profile.iteration_s / speed, profile.top_speed / speed
-
-
-def _between(grid: NDArray[np.float64], value: float) -> tuple[int, int, float]:
-    """Return the grid points around a value and how far it is from the lower to the upper one."""
-    high = bisect_right(grid, value)
-    if high in {0, len(grid)}:
-        edge = min(high, len(grid) - 1)
-        return edge, edge, 0.0
-    low = high - 1
-    return low, high, (value - float(grid[low])) / float(grid[high] - grid[low])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib.resources import files
 from typing import Any
 
-from gpuyard.profiles.gpus import GpuKind
+from gpuyard.core.gpus import GpuKind
 from gpuyard.profiles.operations import OperationClass, OperationCosts, Phase, Rate, roofline_rates
-from gpuyard.profiles.reading import load_yaml
+from gpuyard.profiles.reading import bundled_yaml
 
 BUNDLED = "operations.yaml"
 
@@ -29,7 +27,7 @@ COEFFICIENTS: dict[OperationClass, tuple[str | None, str]] = {
 
 def fitted_costs(gpu: GpuKind) -> OperationCosts:
     """Return the costs fitted to the step times that were measured on a GPU kind."""
-    fit = _bundled()["gpus"][gpu.key]
+    fit = bundled_yaml(BUNDLED)["gpus"][gpu.key]
     phases: tuple[Phase, Phase] = ("forward", "backward")
     return OperationCosts(
         gpu=gpu,
@@ -43,7 +41,7 @@ def fitted_costs(gpu: GpuKind) -> OperationCosts:
 
 def roofline_error() -> tuple[float, float]:
     """Return the median and the 90th percentile of the roofline's error on the measured GPU kinds."""
-    error = _bundled()["roofline_error"]
+    error = bundled_yaml(BUNDLED)["roofline_error"]
     return error["median"], error["p90"]
 
 
@@ -51,10 +49,3 @@ def _rate(gpu: GpuKind, kind: OperationClass, phase: dict[str, Any]) -> Rate:
     compute, memory = COEFFICIENTS[kind]
     flop_s = phase["s_per_tflop"][compute] * 1e-12 if compute else roofline_rates(gpu, kind).flop_s
     return Rate(flop_s, phase["ms_per_gb"][memory] * 1e-12)
-
-
-@lru_cache(maxsize=1)
-def _bundled() -> dict[str, Any]:
-    text = files("gpuyard.profiles").joinpath("zoo", BUNDLED).read_text(encoding="utf-8")
-    content: dict[str, Any] = load_yaml(text, BUNDLED)
-    return content

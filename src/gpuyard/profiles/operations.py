@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from gpuyard.profiles.gpus import GpuKind
+from gpuyard.core.gpus import GpuKind
 
 Phase = Literal["forward", "backward"]
 
@@ -112,27 +111,3 @@ def roofline_rates(gpu: GpuKind, kind: OperationClass) -> Rate:
     """Return what the data sheet alone says of a class."""
     share = ATTENTION_COMPUTE if kind == OperationClass.ATTENTION else ROOFLINE_COMPUTE
     return Rate(1 / (share * default_flops(gpu, kind)), 1 / (ROOFLINE_BANDWIDTH * gpu.bandwidth))
-
-
-@lru_cache(maxsize=16)
-def operation_costs(gpu: GpuKind) -> OperationCosts:
-    """Return the fitted costs of a measured GPU kind, and the roofline of any other."""
-    from gpuyard.profiles.operation_files import fitted_costs
-
-    return fitted_costs(gpu) if gpu.measured else roofline(gpu)
-
-
-def roofline(gpu: GpuKind) -> OperationCosts:
-    """Return costs from the data sheet alone: a rough estimate, and marked as one."""
-    from gpuyard.profiles.operation_files import roofline_error
-
-    error, error_p90 = roofline_error()
-    phases: tuple[Phase, Phase] = ("forward", "backward")
-    return OperationCosts(
-        gpu=gpu,
-        rates={(phase, kind): roofline_rates(gpu, kind) for phase in phases for kind in OperationClass},
-        kernel_s=dict.fromkeys(phases, gpu.kernel_floor_s),
-        origin="roofline",
-        expected_error=error,
-        expected_error_p90=error_p90,
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -42,3 +44,9 @@ def read_text(path: Path, what: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read as a {what}: {error}", file=path) from error
+
+
+@lru_cache(maxsize=128)
+def bundled_yaml(*path: str) -> Any:
+    """Return what a file of the bundled zoo says; not to be changed, as it is read once."""
+    return load_yaml(files("gpuyard.profiles").joinpath("zoo", *path).read_text(encoding="utf-8"), path[-1])

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, model_validator
 
 from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
+from gpuyard.profiles.gpu_speed import REFERENCE_GPU
+from gpuyard.profiles.step_schema import StepPart
 
 
 def _increasing(points: list[float]) -> list[float]:
@@ -23,6 +25,9 @@ def _with_ratio_three(table: dict[int, Any]) -> dict[int, Any]:
 
 
 _Axis = Annotated[list[Positive], Field(min_length=1), AfterValidator(_increasing)]
+_Text = Annotated[str, Field(min_length=1)]
+_Batch = Annotated[int, Field(ge=1)]
+_Part = Annotated[float, Field(gt=0, le=1)]
 _Scalars = tuple[Positive, Positive, Positive, Positive]
 
 
@@ -31,22 +36,48 @@ class _Grid(Strict):
     memory_gb: _Axis
 
 
+class _Latency(Strict):
+    gpu: _Text
+    slices: Annotated[dict[_Part, Annotated[dict[_Batch, Positive], Field(min_length=1)]], Field(min_length=1)]
+
+
+class _Slowdown(Strict):
+    beside: _Text
+    factor: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+    gpu: str = ""
+
+
 class _Model(Strict):
     title: str = ""
-    task: Annotated[str, Field(min_length=1)]
-    batch: Annotated[int, Field(gt=0)] = 1
-    iteration_s: Positive
+    aliases: list[_Text] = Field(default_factory=list)
+    stands_for: list[_Text] = Field(default_factory=list)
+    replace: bool = False
+    source: str = ""
+    task: str = "other"
+    batch: _Batch = 1
+    iteration_s: Positive | None = None
     grid: _Grid | None = None
-    throughput: list[list[Positive]]
+    throughput: list[list[Positive]] | None = None
     storage_mbps: NotNegative = 0.0
     spread_penalty: Annotated[float, Field(gt=0, le=1)] = 1.0
+    gpu_type: str = ""
     gpu_speed: dict[str, Positive] = Field(default_factory=dict)
-    source: str = ""
     published: Annotated[dict[int, _Scalars], AfterValidator(_with_ratio_three)] = Field(default_factory=dict)
+    steps: list[StepPart] = Field(default_factory=list)
+    latency: list[_Latency] = Field(default_factory=list)
+    memory_mib: dict[_Batch, Positive] = Field(default_factory=dict)
+    slowdown: list[_Slowdown] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not any((self.throughput, self.steps, self.latency, self.memory_mib, self.slowdown)):
+            raise ValueError("has none of throughput, steps, latency, memory_mib and slowdown")
+        return self
 
 
 class _File(Strict):
     source: str = ""
+    gpu_type: str = REFERENCE_GPU
     grid: _Grid | None = None
     default: list[str] = Field(default_factory=list)
     models: Annotated[dict[str, _Model], Field(min_length=1)]

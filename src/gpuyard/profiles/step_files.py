@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import InputError
+from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.reading import load_yaml
 from gpuyard.profiles.steps import StepPoint, StepProfile
 
@@ -19,14 +20,16 @@ HEADER = ("model", "precision", "input_shape", "optimizer", "signatures", "sourc
 """What the profiles in one file have in common."""
 
 
-def parse_steps(text: str, file: str, *, bundled: bool = False) -> tuple[StepProfile, ...]:
-    """Read a step profile file: a profile for each GPU in it. A test, not every start, checks the bundled ones."""
-    content = load_yaml(text, file)
-    if not bundled:
-        from gpuyard.profiles.step_schema import checked_steps
+def parse_steps(text: str, file: str) -> tuple[StepProfile, ...]:
+    """Read a step profile file: a profile for each GPU in it."""
+    from gpuyard.profiles.step_schema import checked_steps
 
-        content = checked_steps(content, file)
-    return tuple(_profile(gpu, entry, content) for gpu, entry in content["gpus"].items())
+    return steps_of(checked_steps(load_yaml(text, file), file))
+
+
+def steps_of(content: dict[str, Any]) -> tuple[StepProfile, ...]:
+    """Return a profile for each GPU in a file's content; a test, not every start, checks that of the bundled ones."""
+    return tuple(_profile(gpu_key(gpu), entry, content) for gpu, entry in content["gpus"].items())
 
 
 def _profile(gpu: str, entry: dict[str, Any], content: dict[str, Any]) -> StepProfile:

@@ -50,14 +50,19 @@ class _Gpu(Strict):
         return self
 
 
-class _File(Strict):
-    model: _Name
+class StepPart(Strict):
+    """Step times in one precision, on one GPU or several."""
+
     precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "int8"] = "fp32"
     input_shape: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
     optimizer: str = ""
     signatures: list[Annotated[str, AfterValidator(_twelve_digits)]] = Field(default_factory=list)
     source: str = ""
     gpus: Annotated[dict[_Name, _Gpu], Field(min_length=1)]
+
+
+class _File(StepPart):
+    model: _Name
 
 
 def checked_steps(content: Any, file: str) -> dict[str, Any]:

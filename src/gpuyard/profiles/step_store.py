@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import lru_cache
-from importlib.resources import files
 from pathlib import Path
 from typing import overload
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.profiles.gpus import GpuKind, find_gpu
-from gpuyard.profiles.reading import load_yaml, read_text
-from gpuyard.profiles.step_files import dump_steps, parse_steps, write_whole
+from gpuyard.profiles.names import SIGNATURES, bundled_step_models, canonical
+from gpuyard.profiles.reading import bundled_yaml, load_yaml, read_text
+from gpuyard.profiles.step_files import dump_steps, parse_steps, steps_of, write_whole
 from gpuyard.profiles.steps import StepProfile
-
-_ZOO = files("gpuyard.profiles").joinpath("zoo")
-SIGNATURES = "signatures.yaml"
 
 
 def user_folder() -> Path:
@@ -27,8 +24,7 @@ def user_folder() -> Path:
 
 def step_models() -> tuple[str, ...]:
     """Return the name of every model with a step profile, the bundled ones first."""
-    own = (profile.model for profile in user_profiles())
-    return tuple(dict.fromkeys([*sorted(set(_bundled_signatures().values())), *own]))
+    return tuple(dict.fromkeys([*bundled_step_models(), *(profile.model for profile in user_profiles())]))
 
 
 @overload
@@ -47,9 +43,9 @@ def find_step_profile(
     A name that has no profile is an InputError. A signature that has none is not: most models are not in any zoo.
     """
     key = gpu.key if isinstance(gpu, GpuKind) else _key(gpu)
-    name = model if model is not None else _bundled_signatures().get(signature or "")
+    name = model if model is not None else bundled_yaml(SIGNATURES).get(signature)
     candidates = [
-        *(own for own in user_profiles() if own.model == name or (signature and signature in own.signatures)),
+        *(own for own in user_profiles() if _same(own.model, name) or (signature and signature in own.signatures)),
         *(bundled_profiles(name) if name is not None else ()),
     ]
     for profile in candidates:
@@ -62,20 +58,34 @@ def find_step_profile(
 
 def profiles_of(model: str) -> tuple[StepProfile, ...]:
     """Return every step profile of a model; where the user has one, the bundled one is left out."""
-    found = [profile for profile in user_profiles() if profile.model == model]
+    found = [profile for profile in user_profiles() if _same(profile.model, model)]
     own = {(profile.gpu, profile.precision) for profile in found}
     return (*found, *(profile for profile in bundled_profiles(model) if (profile.gpu, profile.precision) not in own))
 
 
 def import_profile(path: Path) -> tuple[Path, ...]:
-    """Check a step profile file and copy it to the user's folder, a file for each GPU in it; returns these files."""
-    profiles = parse_steps(read_text(path, "step profile file"), str(path))
+    """Check a profile file and copy its step times to the user's folder, a file for each GPU; returns these files."""
     targets = []
-    for profile in profiles:
+    for profile in _steps_in(read_text(path, "step profile file"), str(path)):
         target = user_folder() / f"{profile.model}@{profile.gpu}-{profile.precision}.yaml"
         write_whole(target, dump_steps([profile]))
         targets.append(target)
     return tuple(targets)
+
+
+def _steps_in(text: str, file: str) -> tuple[StepProfile, ...]:
+    """Return the step profiles of a step profile file, or of a profile file with all parts of several models."""
+    content = load_yaml(text, file)
+    if not isinstance(content, dict) or "models" not in content:
+        return parse_steps(text, file)
+    from gpuyard.profiles.files import parse
+
+    steps = tuple(steps for profile in parse(text, file).profiles.values() for steps in profile.steps)
+    if not steps:
+        raise InputError(
+            "has no steps to import", file=file, field="models", hint="Throughputs are read where they are"
+        )
+    return steps
 
 
 def user_profiles() -> Iterator[StepProfile]:
@@ -90,20 +100,19 @@ def _read_own(path: Path, changed: int) -> tuple[StepProfile, ...]:  # noqa: ARG
     return parse_steps(read_text(path, "step profile file"), str(path))
 
 
-@lru_cache(maxsize=64)
 def bundled_profiles(model: str) -> tuple[StepProfile, ...]:
-    """Return the bundled profiles of a model, none if there are none."""
-    if model not in _bundled_signatures().values():
-        return ()
-    name = f"{model}.yaml"
-    return parse_steps(_ZOO.joinpath("steps", name).read_text(encoding="utf-8"), name, bundled=True)
+    """Return the bundled profiles of a model, under any of its names; none if there are none."""
+    name = next((name for name in bundled_step_models() if _same(name, model)), None)
+    return () if name is None else _read_bundled(name)
 
 
-@lru_cache(maxsize=1)
-def _bundled_signatures() -> dict[str, str]:
-    """The bundled models by signature."""
-    content: dict[str, str] = load_yaml(_ZOO.joinpath(SIGNATURES).read_text(encoding="utf-8"), SIGNATURES)
-    return content
+@lru_cache(maxsize=64)
+def _read_bundled(name: str) -> tuple[StepProfile, ...]:
+    return steps_of(bundled_yaml("steps", f"{name}.yaml"))
+
+
+def _same(one: str, other: str | None) -> bool:
+    return other is not None and canonical(one) == canonical(other)
 
 
 def _key(gpu: str) -> str:

@@ -24,7 +24,7 @@ def autoload() -> None:
     """Called by `import torch` through the entry point group `torch.backends`."""
     target = os.environ.get(VARIABLE)
     if target:
-        recorder = Recorder()
+        recorder = StepRecorder()
         recorder.install()
         atexit.register(recorder.write, Path(target), os.getpid())
 
@@ -46,7 +46,7 @@ class Step:
         self.events.append(event)
 
 
-class Recorder:
+class StepRecorder:
     """Follows the largest model that a program moves to a GPU."""
 
     def __init__(self) -> None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuyard.reports.canvas import DASHES, INK, MUTED, SERIES, legend_above, new_figure, shorten
-from gpuyard.reports.words import REASONS, figure, load_of, measured_jobs, policy_of, run_labels
-from gpuyard.reports.words import hours as hours_text
+from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.reports.chart_style import DASHES, INK, MUTED, SERIES, legend_above, new_figure, shorten
+from gpuyard.reports.phrases import hours as hours_text
+from gpuyard.reports.run_facts import figure, input_text, load_of, measured_jobs, policy_of, run_labels
 from gpuyard.results import Run
 from gpuyard.results.summary import jct_hours
 
@@ -36,15 +37,15 @@ class Styled:
 
 
 def styled(runs: Sequence[Run]) -> list[Styled]:
-    """Give each policy a colour, and each run of the same policy another dash."""
+    """Give each policy, or kind of GPUs, a colour, and each run of the same another dash."""
     colors: dict[str, str] = {}
     seen: dict[str, int] = {}
     result = []
     for label, run in zip(run_labels(runs), runs, strict=True):
-        policy = policy_of(run)
-        color = colors.setdefault(policy, SERIES[len(colors) % len(SERIES)])
-        dash = DASHES[seen.get(policy, 0) % len(DASHES)]
-        seen[policy] = seen.get(policy, 0) + 1
+        subject = policy_of(run) if "jobs" in run else input_text(run, "gpus")
+        color = colors.setdefault(subject, SERIES[len(colors) % len(SERIES)])
+        dash = DASHES[seen.get(subject, 0) % len(DASHES)]
+        seen[subject] = seen.get(subject, 0) + 1
         result.append(Styled(run, label, color, dash))
     return result
 
@@ -127,16 +128,16 @@ def mean_against_load(runs: Sequence[Run]) -> Figure:
 
 
 def wait_reasons(runs: Sequence[Run]) -> Figure:
-    """Draw the mean wait of a job, by reason."""
+    """Draw the mean wait of a job, by reason, the one that matters most first."""
     items = styled(runs)
     canvas, (axes,) = new_figure(height=1.3 + 0.42 * len(items))
     reached = np.zeros(len(items))
     handles: dict[str, Any] = {}
-    for position, (column, text) in enumerate(REASONS.items()):
-        widths = np.array([float(measured_jobs(item.run)[column].mean() or 0.0) / 3600.0 for item in items])  # type: ignore[arg-type]
+    waits = [(reason, _mean_hours(runs, reason.column)) for reason in WAIT_REASONS]
+    for reason, widths in sorted(waits, key=lambda wait: -wait[1].sum()):
         if widths.any():
-            color = SERIES[position]
-            handles[text] = axes.barh(range(len(items)), widths, left=reached, height=0.55, color=color, linewidth=0)
+            look: dict[str, Any] = {"height": 0.55, "color": SERIES[reason.code % len(SERIES)], "linewidth": 0}
+            handles[reason.label] = axes.barh(range(len(items)), widths, left=reached, **look)
             reached += widths
     longest = float(reached.max(initial=0.0)) or 1.0
     for row, total in enumerate(reached):
@@ -147,6 +148,11 @@ def wait_reasons(runs: Sequence[Run]) -> Figure:
     if handles:
         legend_above(axes, list(handles.values()), list(handles))
     return canvas
+
+
+def _mean_hours(runs: Sequence[Run], column: str) -> NDArray[np.float64]:
+    means: list[Any] = [measured_jobs(run)[column].mean() for run in runs]
+    return np.array([float(mean or 0.0) / 3600.0 for mean in means])
 
 
 def _log_hours(axes: Axes) -> None:

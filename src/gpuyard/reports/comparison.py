@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
-from gpuyard.reports.words import figure, input_text, load_of, measured_jobs, policy_of, run_labels, times
+from gpuyard.reports.metrics import metrics_of
+from gpuyard.reports.pairing import same_jobs
+from gpuyard.reports.phrases import count, times
+from gpuyard.reports.run_facts import command_of, figure, input_text, load_of, measured_jobs, policy_of, run_labels
 from gpuyard.results import Run
-
-METRICS = {
-    "mean_jct_h": "mean JCT, h",
-    "p50_jct_h": "p50 JCT, h",
-    "p99_jct_h": "p99 JCT, h",
-    "p999_jct_h": "p99.9 JCT, h",
-    "makespan_h": "makespan, h",
-    "gpu_use": "GPU use",
-    "cpu_use": "CPU use",
-}
-"""What is compared, and how tables head it."""
 
 SAME = 1e-9
 """Completion times closer than this, relative to each other, count as equal."""
@@ -37,10 +29,10 @@ class JobComparison:
     median_ratio: float | None
 
 
-def compare_jobs(first: Run, other: Run) -> JobComparison:
-    """Compare completion times job by job, over measured jobs that finished in both runs."""
-    if first.jobs.schema["job_id"] != other.jobs.schema["job_id"]:
-        return JobComparison(0, 0, 0, 0, None)
+def compare_jobs(first: Run, other: Run) -> JobComparison | None:
+    """Compare completion times job by job, over measured jobs that finished in both runs; None if the jobs differ."""
+    if not same_jobs(first, other) or first.jobs.schema["job_id"] != other.jobs.schema["job_id"]:
+        return None
     joined = _completion(first, "before").join(_completion(other, "after"), on="job_id", how="inner")
     ratio = (joined["after"] / joined["before"]).drop_nans()
     faster, slower = int((ratio < 1 - SAME).sum()), int((ratio > 1 + SAME).sum())
@@ -49,58 +41,77 @@ def compare_jobs(first: Run, other: Run) -> JobComparison:
 
 
 def compare_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return one row a run: each figure, its ratio to the first run's, and the jobs in common."""
+    """Return one row a run: each figure, its ratio to the first run's, and the jobs in common where runs have jobs."""
+    compared = [metric.name for metric in metrics_of(runs) if metric.compared]
     rows = []
     for label, run in zip(run_labels(runs), runs, strict=True):
-        row: dict[str, Any] = {"run": label, "policy": policy_of(run), "load": load_of(run)}
-        row["jobs"] = run.summary.get("jobs")
-        for metric in METRICS:
-            row[metric] = figure(run, metric)
-            row[f"{metric}_ratio"] = _ratio(figure(run, metric), figure(runs[0], metric))
-        jobs = compare_jobs(runs[0], run)
-        row |= {"jobs_in_both": jobs.both, "jobs_faster": jobs.faster, "jobs_slower": jobs.slower}
-        rows.append(row | {"median_job_ratio": jobs.median_ratio})
+        row: dict[str, Any] = {"run": label} | _inputs(run)
+        for name in compared:
+            row[name] = figure(run, name)
+            row[f"{name}_ratio"] = _ratio(figure(run, name), figure(runs[0], name))
+        rows.append(row | (_jobs(runs[0], run) if "jobs" in run else {}))
     return rows
 
 
-def side_by_side(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Turn the rows of compare_runs for people: one line a figure, one column a run, ratios beside them."""
-    base, *others = rows
+def side_by_side(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return the same for people: one line a figure, one column a run, ratios beside them."""
+    base, *others = compare_runs(runs)
     lines = []
-    for metric, title in METRICS.items():
-        line: dict[str, Any] = {"figure": title, base["run"]: base[metric]}
-        for row in others:
-            ratio = row[f"{metric}_ratio"]
-            line |= {row["run"]: row[metric], f"ratio {row['run']}": None if ratio is None else times(ratio)}
-        lines.append(line)
-    for name, title in (
-        ("jobs_in_both", "jobs in both"),
-        ("jobs_faster", "of these faster"),
-        ("jobs_slower", "of these slower"),
-    ):
-        lines.append({"figure": title} | {row["run"]: row[name] for row in others if row["jobs_in_both"]})
-    medians = {
-        f"ratio {row['run']}": times(row["median_job_ratio"]) for row in others if row["median_job_ratio"] is not None
-    }
-    lines.append({"figure": "median over these jobs"} | medians)
-    return [line for line in lines if len(line) > 1]
+    for metric in metrics_of(runs):
+        if metric.compared:
+            line: dict[str, Any] = {"figure": metric.title, base["run"]: base[metric.name]}
+            for row in others:
+                ratio = row[f"{metric.name}_ratio"]
+                line |= {row["run"]: row[metric.name], f"ratio {row['run']}": None if ratio is None else times(ratio)}
+            lines.append(line)
+    return lines + _job_lines(others)
 
 
 def mismatches(runs: Sequence[Run]) -> list[str]:
-    """Say in which respects these runs differ that make a comparison of policies unfair."""
+    """Say in which respects, beside other jobs, these runs differ that make a comparison of policies unfair."""
     found = []
     if len(clusters := dict.fromkeys(input_text(run, "cluster") for run in runs)) > 1:
         found.append(f"the runs have different clusters: {'; '.join(clusters)}")
-    for load in dict.fromkeys(load_of(run) for run in runs):
-        peers = [run for run in runs if load_of(run) == load]
-        if len(works := {_fingerprint(run): input_text(run, "workload") for run in peers}) > 1:
-            found.append(f"the runs have different workloads: {'; '.join(works.values())}")
+    for peers in by_load(run for run in runs if "jobs" in run):
         if len(windows := dict.fromkeys(_window(run) for run in peers)) > 1:
             found.append(f"the runs measure different jobs: {'; '.join(windows)}")
     for label, run in zip(run_labels(runs), runs, strict=True):
         if unfinished := run.summary.get("unfinished"):
             found.append(f"{label} left {unfinished} measured jobs unfinished; its times leave them out")
+        if failed := run.summary.get("failed"):
+            found.append(f"{label}: {count(failed, 'program')} failed")
     return found
+
+
+def by_load(runs: Iterable[Run]) -> list[list[Run]]:
+    """Group runs by load, in order of appearance."""
+    groups: dict[float | None, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(load_of(run), []).append(run)
+    return list(groups.values())
+
+
+def _inputs(run: Run) -> dict[str, Any]:
+    if "jobs" in run:
+        return {"policy": policy_of(run), "load": load_of(run), "jobs": run.summary.get("jobs")}
+    return {"command": command_of(run), "gpus": input_text(run, "gpus")}
+
+
+def _jobs(first: Run, other: Run) -> dict[str, Any]:
+    jobs = compare_jobs(first, other)
+    if jobs is None:
+        return dict.fromkeys(("jobs_in_both", "jobs_faster", "jobs_slower", "median_job_ratio"))
+    counts = {"jobs_in_both": jobs.both, "jobs_faster": jobs.faster, "jobs_slower": jobs.slower}
+    return counts | {"median_job_ratio": jobs.median_ratio}
+
+
+def _job_lines(others: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    paired = [row for row in others if row.get("jobs_in_both")]
+    titles = {"jobs_in_both": "jobs in both", "jobs_faster": "of these faster", "jobs_slower": "of these slower"}
+    lines = [{"figure": title} | {row["run"]: row[name] for row in paired} for name, title in titles.items()]
+    medians = {f"ratio {row['run']}": times(row["median_job_ratio"]) for row in paired}
+    lines.append({"figure": "median over these jobs"} | medians)
+    return lines if paired else []
 
 
 def _completion(run: Run, name: str) -> pl.DataFrame:
@@ -110,11 +121,6 @@ def _completion(run: Run, name: str) -> pl.DataFrame:
 
 def _ratio(value: float | None, base: float | None) -> float | None:
     return None if value is None or not base else value / base
-
-
-def _fingerprint(run: Run) -> str:
-    workload = run.info.get("workload")
-    return str(workload.get("digest", workload) if isinstance(workload, dict) else workload)
 
 
 def _window(run: Run) -> str:

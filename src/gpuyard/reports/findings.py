@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuyard.reports.series import Series
-from gpuyard.reports.words import (
-    REASONS,
-    at_load,
-    figure,
-    load_of,
-    measured_jobs,
-    percent,
-    policy_of,
-    run_labels,
-    times,
-)
+from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.reports.phrases import CLOSE, percent, times
+from gpuyard.reports.run_facts import at_load, figure, load_of, measured_jobs, policy_of, run_labels
+from gpuyard.reports.time_series import Series
 from gpuyard.results import Run
-
-CLOSE = 1.02
-"""Means within two percent of each other are not worth a headline."""
 
 
 def headline(runs: Sequence[Run]) -> str:
@@ -99,8 +88,8 @@ def utilisation(run: Run) -> str:
 
 def demand(values: Series) -> str:
     """Say how often jobs ask for more GPUs than there are."""
-    peak = float(values.gpus_wanted.max(initial=0.0))
-    above = float((values.gpus_wanted > 1).mean())
+    peak = float(values.gpu_demand.max(initial=0.0))
+    above = float((values.gpu_demand > 1).mean())
     if above == 0:
         return f"Jobs never ask for more than {percent(peak)} of the GPUs"
     return f"Jobs ask for more GPUs than there are {percent(above)} of the time, at the peak {percent(peak)}"
@@ -108,12 +97,12 @@ def demand(values: Series) -> str:
 
 def waiting(runs: Sequence[Run]) -> str:
     """Say what jobs mostly waited for."""
-    totals = {reason: sum(float(measured_jobs(run)[reason].sum()) for run in runs) for reason in REASONS}
-    whole = sum(totals.values())
+    totals = [sum(float(measured_jobs(run)[reason.column].sum()) for run in runs) for reason in WAIT_REASONS]
+    whole = sum(totals)
     if whole <= 0:
         return "No job waited"
-    reason = max(totals, key=lambda name: totals[name])
-    return f"{percent(totals[reason] / whole)} of all waiting: {REASONS[reason]}"
+    most, reason = max(zip(totals, WAIT_REASONS, strict=True), key=lambda pair: pair[0])
+    return f"{percent(most / whole)} of all waiting: {reason.label}"
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.core.errors import InputError
-from gpuyard.reports import charts, findings, markup, sections, timecharts
-from gpuyard.reports.canvas import to_png, to_svg
-from gpuyard.reports.series import series
-from gpuyard.reports.words import load_of, run_labels
+from gpuyard.reports import charts, findings, markup, programs, sections, time_charts
+from gpuyard.reports.chart_style import to_png, to_svg
+from gpuyard.reports.run_facts import load_of, run_labels
+from gpuyard.reports.time_series import series
 from gpuyard.results import Run
 
 if TYPE_CHECKING:
@@ -57,18 +57,41 @@ def build_report(
 ) -> tuple[str, dict[str, bytes]]:
     """Return the page and the PNGs by name."""
     pictures = _Pictures()
-    parts = [sections.header(runs), sections.warnings(runs), sections.figures_table(runs)]
+    with_jobs = [run for run in runs if "jobs" in run]
+    with_programs = [run for run in runs if "programs" in run]
+    title = findings.headline(with_jobs) if with_jobs else programs.headline(with_programs)
+    parts = [sections.header(title, runs), sections.warnings(runs)]
+    if with_jobs:
+        parts += _about_jobs(with_jobs, details, pictures, progress)
+    if with_programs:
+        parts += _about_programs(with_programs, pictures)
+    parts += [sections.inputs(runs), sections.footer(runs)]
+    return markup.document(title, "".join(parts)), pictures.files
+
+
+def _about_jobs(
+    runs: Sequence[Run], details: int, pictures: _Pictures, progress: Callable[[str], None]
+) -> Iterator[str]:
+    yield sections.figures_table(runs)
     progress("comparing runs")
-    parts.append(_completion(runs, pictures))
-    parts.append(_waiting(runs, pictures))
+    yield _completion(runs, pictures)
+    yield _waiting(runs, pictures)
     names = _slugs(run_labels(runs))
-    parts.append("<h2>Over time</h2>\n")
+    yield "<h2>Over time</h2>\n"
     for number, (run, label, name) in enumerate(zip(runs, run_labels(runs), names, strict=True)):
         if number < details and run.timeline.height:
             progress(f"drawing {label}")
-            parts.append(_over_time(run, label, name, pictures, opened=number < 2))
-    parts += [sections.left_out(runs, details), sections.inputs(runs), sections.footer(runs)]
-    return markup.document(findings.headline(runs), "".join(parts)), pictures.files
+            yield _over_time(run, label, name, pictures, opened=number < 2)
+    yield sections.left_out(runs, details)
+
+
+def _about_programs(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
+    yield "<h2>Programs</h2>\n" + sections.figures_table(runs)
+    timed = [run for run in runs if "steps" in run and run["steps"].height]
+    if timed:
+        caption = "Seconds of each step by the program's clock; the mean where several processes step together."
+        yield pictures.add("steps", programs.headline(timed), caption, programs.step_times(timed))
+    yield programs.programs_table(runs)
 
 
 def _completion(runs: Sequence[Run], pictures: _Pictures) -> str:
@@ -97,19 +120,19 @@ def _over_time(run: Run, label: str, name: str, pictures: _Pictures, *, opened: 
         f"{name}-utilisation",
         findings.utilisation(run),
         "Means per interval. What is held above what its job can use is idle.",
-        timecharts.utilisation(run, values),
+        time_charts.utilisation(run, values),
     )
     html += pictures.add(
         f"{name}-demand",
         findings.demand(values),
         "GPUs that all arrived and unfinished jobs ask for, and how many such jobs there are.",
-        timecharts.demand(run, values),
+        time_charts.demand(run, values),
     )
     html += pictures.add(
         f"{name}-gpus",
         f"Who ran where with {label}",
-        timecharts.explain_who_ran_where(run),
-        timecharts.who_ran_where(run),
+        time_charts.explain_who_ran_where(run),
+        time_charts.who_ran_where(run),
     )
     state = " open" if opened else ""
     return f'<details class="run"{state}><summary>{markup.text(label)}</summary>\n{html}</details>\n'

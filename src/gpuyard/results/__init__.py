@@ -1,18 +1,25 @@
 """The run folder: what every engine writes and every report reads."""
 
-from gpuyard.results.folders import default_folder, is_run
-from gpuyard.results.schema import ENDED, JOBS_SCHEMA, TIMELINE_SCHEMA, WAIT_COLUMNS
+from gpuyard.results.folders import is_run
+from gpuyard.results.naming import folder_name
+from gpuyard.results.programs import summarise_programs
+from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
+from gpuyard.results.schema import ENDED, TABLES, WAIT_COLUMNS
 from gpuyard.results.store import Run, load_run
 from gpuyard.results.summary import summarise
 
 __all__ = [
     "ENDED",
-    "JOBS_SCHEMA",
-    "TIMELINE_SCHEMA",
+    "TABLES",
     "WAIT_COLUMNS",
+    "Reservation",
     "Run",
-    "default_folder",
+    "check_writable",
+    "folder_name",
     "is_run",
     "load_run",
+    "reserve",
+    "reserve_next",
     "summarise",
+    "summarise_programs",
 ]

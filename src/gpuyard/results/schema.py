@@ -1,79 +1,138 @@
-"""Columns of a run's two tables; docs/reference.md says what each one means."""
+"""The tables a run can have, with their columns; docs/reference.md says what each column means."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import polars as pl
 
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.reasons import WAIT_REASONS
 
-WAIT_COLUMNS = (
-    "wait_round_s",
-    "wait_gpus_s",
-    "wait_fragments_s",
-    "wait_resources_s",
-    "wait_quota_s",
-    "wait_nodes_s",
-)
+WAIT_COLUMNS = tuple(reason.column for reason in WAIT_REASONS)
 """Seconds waited, one column for each reason."""
 
 ENDED = ("finished", "preempted", "moved", "resized", "failed", "running")
 """How a span of the timeline can end."""
 
-JOBS_SCHEMA: dict[str, pl.DataType] = {
-    "job_id": pl.Int64(),
-    "model": pl.String(),
-    "gpus": pl.Float64(),
-    "arrival_s": pl.Float64(),
-    "finish_s": pl.Float64(),
-    "start_s": pl.Float64(),
-    "iterations": pl.Float64(),
-    "tenant": pl.String(),
-    "priority": pl.Int32(),
-    "measured": pl.Boolean(),
-    "held_s": pl.Float64(),
-    "cpus_wanted": pl.Float64(),
-    "memory_wanted_gb": pl.Float64(),
-    "preemptions": pl.Int32(),
-    "moves": pl.Int32(),
-    "restarts": pl.Int32(),
-    **dict.fromkeys(WAIT_COLUMNS, pl.Float64()),
-}
-"""One row a job, in order of arrival; `job_id` is text where the workload's ids are."""
 
-TIMELINE_SCHEMA: dict[str, pl.DataType] = {
-    "job_id": pl.Int64(),
-    "start_s": pl.Float64(),
-    "end_s": pl.Float64(),
-    "gpu_ids": pl.List(pl.Int32()),
-    "cpus": pl.Float64(),
-    "memory_gb": pl.Float64(),
-    "storage_mbps": pl.Float64(),
-    "speed": pl.Float64(),
-    "ended": pl.String(),
-}
-"""One row for each span in which a job held the same GPUs and amounts."""
+@dataclass(frozen=True)
+class TableSchema:
+    """What one table of a run holds: the meaning of a row, the columns in order, and which of them may be empty."""
 
-_NULLABLE = frozenset({"finish_s", "start_s"})
+    name: str
+    row: str
+    columns: dict[str, pl.DataType]
+    nullable: frozenset[str] = frozenset()
+
+    @property
+    def file(self) -> str:
+        """The table's file in a run folder."""
+        return f"{self.name}.parquet"
 
 
-def conform(frame: pl.DataFrame, schema: dict[str, pl.DataType], table: object) -> pl.DataFrame:
-    """Return the frame with exactly the schema's columns and types; InputError names what does not fit."""
-    missing = [name for name in schema if name not in frame.columns]
+JOBS = TableSchema(
+    "jobs",
+    "one row a job, in order of arrival",
+    {
+        "job_id": pl.Int64(),  # text where the workload's ids are
+        "model": pl.String(),
+        "gpus": pl.Float64(),
+        "arrival_s": pl.Float64(),
+        "finish_s": pl.Float64(),
+        "start_s": pl.Float64(),
+        "iterations": pl.Float64(),
+        "tenant": pl.String(),
+        "priority": pl.Int32(),
+        "measured": pl.Boolean(),
+        "held_s": pl.Float64(),
+        "cpu_demand": pl.Float64(),
+        "memory_demand_gb": pl.Float64(),
+        "preemptions": pl.Int32(),
+        "moves": pl.Int32(),
+        "restarts": pl.Int32(),
+        **dict.fromkeys(WAIT_COLUMNS, pl.Float64()),
+    },
+    nullable=frozenset({"finish_s", "start_s"}),
+)
+
+TIMELINE = TableSchema(
+    "timeline",
+    "one row for each span in which a job held the same GPUs and amounts",
+    {
+        "job_id": pl.Int64(),
+        "start_s": pl.Float64(),
+        "end_s": pl.Float64(),
+        "gpu_ids": pl.List(pl.Int32()),
+        "cpus": pl.Float64(),
+        "memory_gb": pl.Float64(),
+        "storage_mbps": pl.Float64(),
+        "speed": pl.Float64(),
+        "ended": pl.String(),
+    },
+)
+
+PROGRAMS = TableSchema(
+    "programs",
+    "one row for each process that used an emulated GPU",
+    {
+        "program": pl.Int32(),
+        "command": pl.String(),
+        "gpu_ids": pl.List(pl.Int32()),
+        "gpu_kinds": pl.List(pl.String()),
+        "wall_s": pl.Float64(),
+        "emulated_s": pl.Float64(),
+        "gpu_s": pl.Float64(),
+        "waited_s": pl.Float64(),
+        "steps": pl.Int64(),
+        "kernels": pl.Int64(),
+        "peak_memory_bytes": pl.Int64(),
+        "peak_reserved_bytes": pl.Int64(),
+        "durations_from": pl.String(),
+        "expected_error": pl.Float64(),
+        "exit_code": pl.Int32(),
+    },
+    nullable=frozenset({"expected_error", "exit_code"}),
+)
+
+STEPS = TableSchema(
+    "steps",
+    "one row for each training step of a program",
+    {"program": pl.Int32(), "step": pl.Int64(), "start_s": pl.Float64(), "end_s": pl.Float64()},
+)
+
+TABLES = {table.name: table for table in (JOBS, TIMELINE, PROGRAMS, STEPS)}
+"""Every table that a run may have; which of them it has depends on its world. A new table is added here."""
+
+
+def schema_of(name: str, file: object = None) -> TableSchema:
+    """Return what is known about a table; InputError when it is none of a run's."""
+    if name not in TABLES:
+        raise InputError(
+            "is not a table that a run can have", file=file, field="tables", value=name, hint=nearest(name, TABLES)
+        )
+    return TABLES[name]
+
+
+def conform(frame: pl.DataFrame, table: TableSchema, file: object) -> pl.DataFrame:
+    """Return the frame with exactly the table's columns and types; InputError names what does not fit."""
+    missing = [name for name in table.columns if name not in frame.columns]
     if missing:
-        raise InputError(f"lacks the column {', '.join(missing)}", file=table)
-    text_ids = frame.schema["job_id"] in (pl.String(), pl.Categorical())
-    wanted = schema | ({"job_id": pl.String()} if text_ids else {})
-    columns = []
-    for name, dtype in wanted.items():
-        try:
-            column = frame[name].cast(dtype)
-        except pl.exceptions.PolarsError as error:
-            found = frame.schema[name]
-            raise InputError(f"is {found}, which does not fit {dtype}", file=table, field=name) from error
-        if name in _NULLABLE and column.is_nan().any():
-            # Arrays of engines know no null: an unfinished job arrives here as not-a-number.
-            column = column.fill_nan(None)
-        if name not in _NULLABLE and column.null_count():
-            raise InputError("is empty in some rows", file=table, field=name)
-        columns.append(column)
-    return pl.DataFrame(columns)
+        raise InputError(f"lacks the column {', '.join(missing)}", file=file)
+    return pl.DataFrame([_column(frame, name, dtype, table, file) for name, dtype in table.columns.items()])
+
+
+def _column(frame: pl.DataFrame, name: str, dtype: pl.DataType, table: TableSchema, file: object) -> pl.Series:
+    found = frame.schema[name]
+    if name == "job_id" and found in (pl.String(), pl.Categorical()):
+        dtype = pl.String()
+    try:
+        column = frame[name].cast(dtype)
+    except pl.exceptions.PolarsError as error:
+        raise InputError(f"is {found}, which does not fit {dtype}", file=file, field=name) from error
+    if name not in table.nullable and column.null_count():
+        raise InputError("is empty in some rows", file=file, field=name)
+    if name in table.nullable and dtype.is_float():
+        # Arrays of engines know no null: an unfinished job arrives here as not-a-number.
+        column = column.fill_nan(None)
+    return column

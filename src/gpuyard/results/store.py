@@ -1,8 +1,9 @@
-"""Writes and reads run folders; a folder appears complete or not at all."""
+"""Runs in memory and on disk; a folder appears complete or not at all."""
 
 from __future__ import annotations
 
 import io
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -11,65 +12,89 @@ import polars as pl
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.results import encoding
-from gpuyard.results.atomic import write_folder
-from gpuyard.results.folders import RUN_FILES, is_run, strangers
-from gpuyard.results.schema import JOBS_SCHEMA, TIMELINE_SCHEMA, conform
+from gpuyard.results.display import html_table, one_line
+from gpuyard.results.folders import FORMAT, INFO, SUMMARY, is_run, missing_files
+from gpuyard.results.reservation import Reservation, reserve
+from gpuyard.results.schema import conform, schema_of
 
 _VOLATILE = ("cpu_seconds", "run")
 """Figures that differ between two equal runs: kept out of summary.json, put back when it is read."""
 
+_AGAIN = "Make the run again"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Run:
-    """One execution in any world: its inputs, its jobs, who held what when, and the figures."""
+    """One execution in any world: its inputs, the tables that its world has, and the figures."""
 
     info: dict[str, Any]
-    jobs: pl.DataFrame
-    timeline: pl.DataFrame
+    tables: dict[str, pl.DataFrame]
     summary: dict[str, Any]
     path: Path | None = None
 
-    def save(self, folder: Path | str, *, overwrite: bool = False) -> Run:
+    @property
+    def world(self) -> str:
+        """Where it ran: `simulated`, `emulated`, …"""
+        return str(self.info.get("world", "simulated"))
+
+    @property
+    def jobs(self) -> pl.DataFrame:
+        """One row a job; InputError where the run's world has no jobs."""
+        return self["jobs"]
+
+    @property
+    def timeline(self) -> pl.DataFrame:
+        """Who held which GPUs when; InputError where the run's world has no such table."""
+        return self["timeline"]
+
+    def __repr__(self) -> str:
+        return one_line(self.info, self.summary, self.path)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.info, self.summary, self.path)
+
+    def __contains__(self, table: str) -> bool:
+        return table in self.tables
+
+    def __getitem__(self, table: str) -> pl.DataFrame:
+        if table not in self.tables:
+            known = " and ".join(self.tables) or "nothing"
+            rule = f"the {self.world} run has no {schema_of(table).name}, only {known}"
+            raise InputError(rule, file=self.path)
+        return self.tables[table]
+
+    def save(self, folder: Path | str | Reservation, *, overwrite: bool = False) -> Run:
         """Write the run folder and return the run as it is on disk.
 
         An existing run is replaced only with `overwrite`; a folder that holds anything else is never touched.
         """
-        target = Path(folder)
-        _check_target(target, overwrite)
-        jobs = conform(self.jobs, JOBS_SCHEMA, "jobs")
-        timeline = conform(self.timeline, TIMELINE_SCHEMA, "timeline")
-        timing = {"cpu_seconds": self.summary.get("cpu_seconds")} | dict(self.info.get("timing", {}))
-        info = self.info | {"timing": timing}
-        summary = {key: value for key, value in self.summary.items() if key not in _VOLATILE}
         # Encoded before the first file exists: this is the long part, and an interrupt here leaves no trace.
-        contents = {
-            "run.json": encoding.json_bytes(info),
-            "jobs.parquet": encoding.parquet_bytes(jobs),
-            "timeline.parquet": encoding.parquet_bytes(timeline),
-            "summary.json": encoding.json_bytes(summary),
-        }
-        try:
-            write_folder(target, contents)
-        except OSError as error:
-            raise InputError(
-                f"the run could not be written: {error.strerror or error}",
-                file=target,
-                hint="Nothing was left behind; free some space or name another folder, and run again",
-            ) from error
-        return replace(
-            self, info=info, jobs=jobs, timeline=timeline, summary=_complete(summary, info, target), path=target
-        )
+        fitting, contents = _encoded(self)
+        with nullcontext(folder) if isinstance(folder, Reservation) else reserve(folder, overwrite=overwrite) as place:
+            place.write(contents)
+        return replace(fitting, summary=_complete(fitting.summary, fitting.info, place.target), path=place.target)
 
 
 def load_run(folder: Path | str) -> Run:
     """Read a run folder; InputError says what is missing or broken."""
     path = Path(folder)
-    _check_complete(path)
-    info = encoding.read_json(path / "run.json")
-    summary = encoding.read_json(path / "summary.json")
-    jobs = _read_table(path / "jobs.parquet", JOBS_SCHEMA)
-    timeline = _read_table(path / "timeline.parquet", TIMELINE_SCHEMA)
-    return Run(info, jobs, timeline, _complete(summary, info, path), path)
+    _check_folder(path)
+    info = encoding.read_json(path / INFO)
+    _check_complete(path, info)
+    summary = encoding.read_json(path / SUMMARY)
+    tables = {name: _read_table(path, name) for name in info["tables"]}
+    return Run(info, tables, _complete(summary, info, path), path)
+
+
+def _encoded(run: Run) -> tuple[Run, dict[str, bytes]]:
+    """Return the run as it will be on disk, and its files."""
+    tables = {name: conform(frame, schema_of(name), name) for name, frame in run.tables.items()}
+    timing = {"cpu_seconds": run.summary.get("cpu_seconds")} | dict(run.info.get("timing", {}))
+    info = run.info | {"timing": timing, "world": run.world, "format": FORMAT, "tables": list(tables)}
+    summary = {key: value for key, value in run.summary.items() if key not in _VOLATILE}
+    contents = {INFO: encoding.json_bytes(info), SUMMARY: encoding.json_bytes(summary)}
+    contents |= {schema_of(name).file: encoding.parquet_bytes(frame) for name, frame in tables.items()}
+    return Run(info, tables, summary), contents
 
 
 def _complete(summary: dict[str, Any], info: dict[str, Any], path: Path) -> dict[str, Any]:
@@ -78,19 +103,7 @@ def _complete(summary: dict[str, Any], info: dict[str, Any], path: Path) -> dict
     return summary | {"cpu_seconds": seconds, "run": str(path)}
 
 
-def _check_target(target: Path, overwrite: bool) -> None:
-    if not (target.exists() or target.is_symlink()):
-        return
-    other = "Name another folder"
-    if target.is_symlink() or not target.is_dir():
-        raise InputError("is in the way and is not a folder", file=target, hint=other)
-    if not (target / "run.json").is_file() or strangers(target):
-        raise InputError("is in the way and holds other files than a run's", file=target, hint=other)
-    if not overwrite:
-        raise InputError("already holds a run", file=target, hint=other + ", or allow it to be overwritten")
-
-
-def _check_complete(path: Path) -> None:
+def _check_folder(path: Path) -> None:
     make = "'gpuyard simulate' makes one"
     if not path.exists():
         parent = path.parent
@@ -98,17 +111,24 @@ def _check_complete(path: Path) -> None:
         raise InputError("there is no such run folder", file=path, hint=nearest(path.name, known) if known else make)
     if not path.is_dir():
         raise InputError("is not a run folder", file=path, hint=f"Name the folder; {make}")
-    missing = [name for name in RUN_FILES if not (path / name).is_file()]
-    if len(missing) == len(RUN_FILES):
-        raise InputError("is not a run folder", file=path, hint=make)
-    if missing:
-        raise InputError(f"the run lacks {', '.join(missing)}", file=path, hint="Make the run again")
+    if not (path / INFO).is_file():
+        raise InputError(f"is not a run folder: it lacks {INFO}", file=path, hint=make)
 
 
-def _read_table(path: Path, schema: dict[str, pl.DataType]) -> pl.DataFrame:
+def _check_complete(path: Path, info: dict[str, Any]) -> None:
+    if info.get("format") != FORMAT:
+        rule = f"the run has the format {info.get('format')}, which is not this gpuyard's ({FORMAT})"
+        raise InputError(rule, file=path, hint=_AGAIN)
+    if missing := missing_files(path, info):
+        raise InputError(f"the run lacks {', '.join(missing)}", file=path, hint=_AGAIN)
+
+
+def _read_table(folder: Path, name: str) -> pl.DataFrame:
+    schema = schema_of(name, folder / INFO)
+    path = folder / schema.file
     try:
         # Bytes, not the path: a path is memory-mapped and would tie the frame to a file that may be replaced.
         frame = pl.read_parquet(io.BytesIO(path.read_bytes()))
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError("is damaged: it is not readable as Parquet", file=path, hint="Make the run again") from error
+        raise InputError("is damaged: it is not readable as Parquet", file=path, hint=_AGAIN) from error
     return conform(frame, schema, path)

@@ -65,21 +65,21 @@ def jct_hours(jobs: pl.DataFrame) -> NDArray[np.float64]:
 def spans(jobs: pl.DataFrame, timeline: pl.DataFrame) -> pl.LazyFrame:
     """Return per span: start_s, end_s, and the gpus, CPUs and memory it held and of those used.
 
-    Used is what was held and wanted: an allocation above the demand idles.
+    Used is what was held within the demand: an allocation above it idles.
     """
-    wanted = jobs.lazy().select("job_id", pl.col("gpus").alias("share"), "cpus_wanted", "memory_wanted_gb")
+    demand = jobs.lazy().select("job_id", pl.col("gpus").alias("share"), "cpu_demand", "memory_demand_gb")
     held = pl.col("gpu_ids").list.len().cast(pl.Float64)
     return (
         timeline.lazy()
-        .join(wanted, on="job_id", how="left", maintain_order="left")
+        .join(demand, on="job_id", how="left", maintain_order="left")
         .select(
             "start_s",
             "end_s",
             pl.when(pl.col("share") < 1).then(pl.col("share")).otherwise(held).alias("gpus"),
             "cpus",
-            pl.min_horizontal("cpus", pl.col("cpus_wanted").fill_nan(None)).alias("cpus_used"),
+            pl.min_horizontal("cpus", pl.col("cpu_demand").fill_nan(None)).alias("cpus_used"),
             "memory_gb",
-            pl.min_horizontal("memory_gb", pl.col("memory_wanted_gb").fill_nan(None)).alias("memory_used_gb"),
+            pl.min_horizontal("memory_gb", pl.col("memory_demand_gb").fill_nan(None)).alias("memory_used_gb"),
         )
     )
 

@@ -1,15 +1,32 @@
-"""Reads node failures from a CSV file with the header node,at,down; times may have units."""
+"""Node failures as values, and from a CSV file with the header node,at,down; times may have units."""
 
 from __future__ import annotations
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpuyard.core import units
 from gpuyard.core.errors import InputError
-from gpuyard.simulation.options import Failure
 
 COLUMNS = ("node", "at", "down")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A node leaves service at a time, and comes back after a while."""
+
+    node: int
+    at_s: float
+    down_s: float
+
+    def __post_init__(self) -> None:
+        if self.node != int(self.node) or self.node < 0:
+            raise InputError("must be a node's number, from 0", field="node", value=self.node)
+        if not 0 <= self.at_s < float("inf"):
+            raise InputError("must be a finite time, 0 or later", field="at", value=self.at_s)
+        if not 0 < self.down_s < float("inf"):
+            raise InputError("must be a finite time above 0", field="down", value=self.down_s)
 
 
 def read_failures(path: str | Path) -> tuple[Failure, ...]:

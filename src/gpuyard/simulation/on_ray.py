@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from gpuyard.core.errors import GpuyardError, InputError, MissingExtraError
-from gpuyard.simulation.pool import Outcome, cores
+from gpuyard.simulation.pool import TaskEnd, cores
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -24,8 +24,8 @@ def run_on_ray(
     prepare: Callable[[T], P],
     *,
     progress: Callable[[float], None] = lambda _: None,
-) -> Iterator[Outcome[R]]:
-    """Do every task on the Ray cluster that RAY_ADDRESS names, or on one started here, and yield outcomes as they come.
+) -> Iterator[TaskEnd[R]]:
+    """Do every task on the Ray cluster that RAY_ADDRESS names, or on one started here, and yield how each ended.
 
     `prepare` runs here, where the files are, and results come back here: the nodes need gpuyard, but no shared disk.
     """
@@ -42,12 +42,12 @@ def run_on_ray(
                     sent[remote.remote(prepare(tasks[index]))] = index
                 except GpuyardError as error:
                     done += 1
-                    yield Outcome(index, error=error)
+                    yield TaskEnd(index, error=error)
             if not sent:
                 return
             (ready, *_), _ = ray.wait(list(sent), num_returns=1)
             done += 1
-            yield _outcome(ray, ready, sent.pop(ready))
+            yield _end(ray, ready, sent.pop(ready))
             progress(done)
     finally:
         ray.shutdown()
@@ -67,12 +67,12 @@ def _start() -> Any:
     return ray
 
 
-def _outcome(ray: Any, ready: Any, index: int) -> Outcome[Any]:
+def _end(ray: Any, ready: Any, index: int) -> TaskEnd[Any]:
     try:
-        return Outcome(index, ray.get(ready))
+        return TaskEnd(index, ray.get(ready))
     except ray.exceptions.RayTaskError as error:
         cause = error.cause
         kind = InputError if isinstance(cause, InputError) else GpuyardError
-        return Outcome(index, error=kind(str(cause)))
+        return TaskEnd(index, error=kind(str(cause)))
     except ray.exceptions.RayError as error:
-        return Outcome(index, error=GpuyardError(f"Ray lost the task: {error}"))
+        return TaskEnd(index, error=GpuyardError(f"Ray lost the task: {error}"))

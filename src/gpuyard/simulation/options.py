@@ -1,56 +1,148 @@
-"""How a cluster is simulated: everything beside the cluster, the workload and the policy."""
+"""All that a user can choose about a simulation: one value for the command line, sweep files, Python and the engine.
+
+A field has the name of its option on the command line and in sweep files; if it ends in `_s`, for seconds, they leave
+that out, because there a time may have any unit.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.simulation.failure_file import Failure
 
-STARVATION_S = 1000 * 3600.0
-"""A job that has waited this long goes first (Synergy's rule)."""
+if TYPE_CHECKING:  # imported when options are checked: `gpuyard simulate --help` needs no rules
+    from gpuyard.simulation import option_values as values
+
+# ruff: noqa: RUF009 - _option is field() with less to write
+
+__all__ = ["DEFAULT_CLUSTER", "DEFAULT_JOBS", "DEFAULT_LOAD", "DEFAULT_WINDOW", "Failure", "Options", "make_options"]
+
+DEFAULT_CLUSTER = "16x8:cpus=24,memory=500GB"
+"""The 128 GPUs of Synergy's main experiment."""
+
+DEFAULT_LOAD = 9.0
+DEFAULT_JOBS = 8000
+DEFAULT_WINDOW = (4000, 5000)
+"""Of the made jobs these are measured: the cluster is full before and after."""
+
+PUBLISHED_STARVATION_S = 1000 * 3600.0
+"""In the original a job that has waited this long goes first."""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A node leaves service at a time, and comes back after a while."""
-
-    node: int
-    at_s: float
-    down_s: float
+def _option(default: Any, metavar: str, help: str, *, many: bool = False) -> Any:
+    """Declare a field with what the command line says about it; a flag has its spelling as metavar."""
+    metadata = {"metavar": metavar, "help": help, "many": many}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Options:
-    """Settings of one simulation; the defaults are the corrected simulator with no cost for preemption."""
+    """What is simulated and how; the defaults are Synergy's main experiment on the corrected simulator."""
 
-    faithful: bool = False
-    placement: str | None = None
-    round_s: float = 300.0
-    window: tuple[int, int] | None = None
-    static: bool = False
-    seed: int = 42
-    restart_s: float = 0.0
-    migration_s: float = 0.0
-    checkpoint_every_s: float = 1800.0
-    checkpoint_s: float = 0.0
-    failures: tuple[Failure, ...] = ()
-    failures_per_node_year: float = 0.0
-    repair_s: float = 4 * 3600.0
-    quotas: Mapping[str, float] = field(default_factory=dict)
-    opt_time_limit_s: float = 2.0
-    timeline: bool = True
+    workload: str | None = _option(None, "FILE", "Trace file; without it a Philly-like workload is made.")
+    cluster: str = _option(DEFAULT_CLUSTER, "FILE|SHORT", "Cluster file, or as in 16x8:cpus=24,memory=500GB.")
+    policy: values.Name = _option(
+        "fifo+tune", "POLICY", "ORDER+ALLOCATE, or path/to/file.py:Name; repeat for several. [fifo+tune]", many=True
+    )
+    load: values.PositiveRate | None = _option(None, "RATE", "Jobs an hour to make; repeat for several. [9]", many=True)
+    split: values.Split = _option((20.0, 70.0, 10.0), "A,B,C", "Percent of image, language and speech jobs. [20,70,10]")
+    seed: values.Seed = _option(42, "N", "Of everything that is drawn. [42]")
+    jobs: values.Jobs | None = _option(
+        None, "N", "How many jobs to make, or to read at most; without --window all of them count. [8000]"
+    )
+    window: values.Window = _option(
+        None,
+        "FIRST:LAST",
+        "Jobs whose times count, as in 4000:5000, or all. Made jobs go on arriving until these have finished. "
+        "[4000:5000 of the made workload]",
+    )
+    multi_gpu: bool | None = _option(None, "--multi-gpu/--single-gpu", "Jobs of several GPUs, or one GPU each.")
+    small: bool = _option(False, "--small", "Make shorter jobs: half an hour to eight hours.")
+    arrivals: values.Arrivals | None = _option(
+        None, "HOW", "exponential (drawn), trace (as recorded) or static (at once)."
+    )
+    static: bool = _option(False, "--static", "All jobs are there at the start.")
+    gpus: values.Sizes = _option(None, "MIN:MAX", "Only jobs of so many GPUs.")
+    between_s: values.Times = _option(
+        None, "FROM:UNTIL", "Only jobs that arrive in this time, as in 2d:9d; the clock starts with it."
+    )
+    tenant: values.Texts = _option((), "NAME", "Only jobs of this tenant; repeat for several.", many=True)
+    skip_infeasible: bool = _option(False, "--skip-infeasible", "Leave out jobs that the cluster can never run.")
+    profiles: values.Texts = _option((), "FILE", "Profiles of your own models; repeat for several.", many=True)
+    recorded_on: str | None = _option(None, "GPU_TYPE", "The GPUs on which recorded durations were measured.")
+    placement: str | None = _option(None, "NAME", "first-fit, consolidating or best-fit.")
+    faithful: bool = _option(False, "--faithful", "As the original program does it, faults and all.")
+    starvation_s: values.Patience = _option(
+        None, "none|TIME", "A job that has waited so long goes first. [none; 1000h with --faithful]"
+    )
+    round_s: values.RoundSeconds = _option(300.0, "TIME", "Time between two decisions. [5m]")
+    restart_cost_s: values.Seconds = _option(
+        0.0, "TIME", "Time lost when a job starts again after a preemption or failure. [0]"
+    )
+    migration_cost_s: values.Seconds = _option(0.0, "TIME", "Time lost when a job moves. [0]")
+    checkpoint_every_s: values.PositiveSeconds = _option(1800.0, "TIME", "Time between two checkpoints. [30m]")
+    checkpoint_cost_s: values.Seconds = _option(0.0, "TIME", "Time a checkpoint takes. [0]")
+    failures: values.Failures = _option((), "FILE", "CSV of node failures: node,at,down.")
+    failure_rate: values.Rate = _option(0.0, "RATE", "Failures per node and year, drawn. [0]")
+    repair_time_s: values.PositiveSeconds = _option(4 * 3600.0, "TIME", "Mean time until a failed node is back. [4h]")
+    quota: values.Quota = _option({}, "TENANT=GPUS", "Most GPUs a tenant may hold; repeat for several.", many=True)
+    opt_time_limit_s: values.PositiveSeconds = _option(2.0, "TIME", "Time the solver may take for one decision. [2s]")
+    timeline: bool = _option(True, "--timeline/--no-timeline", "Record who held which GPU when.")
     skip: bool = True
     """Jump over rounds in which no decision can change. Off only to prove that it changes nothing."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.round_s < float("inf"):
-            raise InputError("must be more than 0 seconds", field="round", value=self.round_s)
-        for name in ("restart_s", "migration_s", "checkpoint_s", "failures_per_node_year"):
-            if not 0 <= getattr(self, name) < float("inf"):
-                raise InputError("must not be negative", field=name, value=getattr(self, name))
-        for name in ("checkpoint_every_s", "repair_s", "opt_time_limit_s"):
-            if not getattr(self, name) > 0:
-                raise InputError("must be more than 0", field=name, value=getattr(self, name))
-        if self.window is not None and not 0 <= self.window[0] < self.window[1]:
-            raise InputError("must be FIRST:LAST with 0 <= FIRST < LAST", field="window", value=self.window)
+        from gpuyard.simulation.option_values import checked
+
+        if cast("Any", self.window) == "all":
+            self._set("window", None)
+            self._set("jobs", self.jobs or (DEFAULT_JOBS if self.workload is None else None))
+        for one in fields(self):
+            self._set(one.name, checked(Options, one.name, getattr(self, one.name)))
+        if self.static and self.arrivals not in (None, "static"):
+            raise InputError("contradicts static, by which all jobs are there at the start", field="arrivals",
+                             value=self.arrivals, hint="Keep one of the two")  # fmt: skip
+        if self.arrivals == "static":
+            self._set("static", True)
+        if self.faithful and self.starvation_s is None:
+            self._set("starvation_s", PUBLISHED_STARVATION_S)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def differing(self) -> dict[str, Any]:
+        """Return what is not at its default, under the names of the command line."""
+        default = Options()
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {spelled(name): value for name, value in found.items() if value != getattr(default, name)}
+
+
+def spelled(name: str) -> str:
+    """Return how sweep files write a field, and the command line with dashes: without the unit."""
+    return name.removesuffix("_s")
+
+
+@cache
+def option_fields() -> dict[str, str]:
+    """Return the fields that users may set from outside Python, by the names they have there."""
+    return {spelled(one.name): one.name for one in fields(Options) if one.metadata}
+
+
+def make_options(given: Mapping[str, Any], *, file: object = None) -> Options:
+    """Return the options of a command line or file; InputError names file, field, value and rule."""
+    known = option_fields()
+    for name in given:
+        if name not in known:
+            raise InputError("is not a setting", file=file, value=name, hint=nearest(str(name), known))
+    try:
+        return Options(**{known[name]: value for name, value in given.items()})
+    except InputError as error:
+        if file is None or error.file is not None:
+            raise
+        raise InputError(error.rule, file=file, field=error.field, value=error.value, hint=error.hint) from None

@@ -31,7 +31,7 @@ GRACE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[R]):
+class TaskEnd(Generic[R]):
     """How one task ended: with a value, or with an error."""
 
     index: int
@@ -56,8 +56,8 @@ def run_all(
     *,
     processes: int | None = None,
     progress: Callable[[float], None] = lambda _: None,
-) -> Iterator[Outcome[R]]:
-    """Do every task and yield each outcome as soon as it is there; one task or one process needs no worker.
+) -> Iterator[TaskEnd[R]]:
+    """Do every task and yield how each ended as soon as it is there; one task or one process needs no worker.
 
     `progress` hears how many tasks are done, parts included. Leaving the iteration early stops the workers.
     """
@@ -65,19 +65,19 @@ def run_all(
     if count <= 1:
         yield from _run_here(work, tasks, progress)
     else:
-        yield from _Pool(work, tasks, count, progress).outcomes()
+        yield from _Pool(work, tasks, count, progress).ends()
 
 
 def _run_here(
     work: Callable[[T, Report], R], tasks: Sequence[T], progress: Callable[[float], None]
-) -> Iterator[Outcome[R]]:
+) -> Iterator[TaskEnd[R]]:
     for index, task in enumerate(tasks):
         try:
             value = work(task, lambda share, before=index: progress(before + share))  # type: ignore[misc]
         except Exception as error:
-            yield Outcome(index, error=error)
+            yield TaskEnd(index, error=error)
         else:
-            yield Outcome(index, value)
+            yield TaskEnd(index, value)
         progress(index + 1)
 
 
@@ -97,7 +97,7 @@ class _Pool(Generic[T, R]):
             for _ in range(count):
                 self._hire(work)
 
-    def outcomes(self) -> Iterator[Outcome[R]]:
+    def ends(self) -> Iterator[TaskEnd[R]]:
         try:
             for pipe in self._workers:
                 self._feed(pipe)
@@ -124,7 +124,7 @@ class _Pool(Generic[T, R]):
             except (BrokenPipeError, ConnectionResetError):
                 raise _died(self._workers[pipe], index) from None
 
-    def _hear(self, pipe: Connection) -> Iterator[Outcome[R]]:
+    def _hear(self, pipe: Connection) -> Iterator[TaskEnd[R]]:
         index = self._busy[pipe]
         try:
             kind, content = pipe.recv()
@@ -137,7 +137,7 @@ class _Pool(Generic[T, R]):
             self._done += 1
             del self._busy[pipe]
             self._feed(pipe)
-            yield Outcome(index, error=content) if kind == "error" else Outcome(index, content)
+            yield TaskEnd(index, error=content) if kind == "error" else TaskEnd(index, content)
         self._progress(self._done + sum(self._shares.values()))
 
     def _stop(self) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from gpuyard.core.kernel import Floats, Ints, Small
+from gpuyard.core.arrays import Floats, Ints, Small
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.results import ENDED
-from gpuyard.simulation.world import Log, new_log
+from gpuyard.simulation.cluster_state import Log, new_log
 
 PAGE = 1 << 16
 
@@ -34,13 +34,13 @@ class Recorder:
                 self._log = log = new_log(self._size, 2 * self._size)
         return log
 
-    def table(self, workload: Workload) -> pl.DataFrame:
-        """Return all spans, in the order in which they ended."""
+    def table(self, workload: Workload, gpu_numbers: Small) -> pl.DataFrame:
+        """Return all spans, in the order in which they ended; `gpu_numbers` are what the user calls the GPUs."""
         pages = [*self._full, _trimmed(self._log)]
         job: Small = np.concatenate([page.job for page in pages])
         amounts: Floats = np.concatenate([page.amounts for page in pages])
         ended = np.concatenate([page.ended for page in pages])
-        gpu_ids: Small = np.concatenate([page.gpu_ids for page in pages])
+        gpu_ids: Small = gpu_numbers[np.concatenate([page.gpu_ids for page in pages])]
         widths = np.maximum(workload.gpus, 1).astype(np.int64)[job]
         return pl.DataFrame(
             {

@@ -5,25 +5,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gpuyard._version import __version__
 from gpuyard.results import load_run
-from gpuyard.simulation.pool import Outcome, Report, run_all
-from gpuyard.simulation.study import Task, prepare, run_and_save, run_prepared
+from gpuyard.simulation.pool import Report, TaskEnd, run_all
+from gpuyard.simulation.study import Task, prepare, run_and_save, run_study
 from gpuyard.simulation.sweep_file import Point
 
-Runner = Callable[[Sequence[Point]], Iterator[Outcome[dict[str, Any]]]]
+Runner = Callable[[Sequence[Point]], Iterator[TaskEnd[dict[str, Any]]]]
 """Runs points somewhere and yields their summaries as they come."""
 
 
 def on_processes(processes: int | None = None, progress: Report = lambda _: None) -> Runner:
     """Run points on processes of this machine."""
 
-    def runner(points: Sequence[Point]) -> Iterator[Outcome[dict[str, Any]]]:
-        tasks = [Task(point.setting, point.folder, replace=True) for point in points]
+    def runner(points: Sequence[Point]) -> Iterator[TaskEnd[dict[str, Any]]]:
+        tasks = [Task(point.options, point.folder, replace=True) for point in points]
         return run_all(run_and_save, tasks, processes=processes, progress=progress)
 
     return runner
@@ -32,17 +32,15 @@ def on_processes(processes: int | None = None, progress: Report = lambda _: None
 def on_ray(progress: Report = lambda _: None) -> Runner:
     """Run points on a Ray cluster; runs are saved here."""
 
-    def runner(points: Sequence[Point]) -> Iterator[Outcome[dict[str, Any]]]:
+    def runner(points: Sequence[Point]) -> Iterator[TaskEnd[dict[str, Any]]]:
         from gpuyard.simulation.on_ray import run_on_ray
 
-        outcomes = run_on_ray(run_prepared, points, lambda point: prepare(point.setting), progress=progress)
-        for outcome in outcomes:
-            if outcome.error is not None:
-                yield Outcome(outcome.index, error=outcome.error)
+        ends = run_on_ray(run_study, points, lambda point: prepare(point.options), progress=progress)
+        for end in ends:
+            if end.error is not None:
+                yield TaskEnd(end.index, error=end.error)
             else:
-                yield Outcome(
-                    outcome.index, outcome.result().save(points[outcome.index].folder, overwrite=True).summary
-                )
+                yield TaskEnd(end.index, end.result().save(points[end.index].folder, overwrite=True).summary)
 
     return runner
 
@@ -62,13 +60,13 @@ def run_sweep(points: Sequence[Point], runner: Runner) -> Swept:
     rows: dict[Path, dict[str, Any]] = {}
     failed = 0
     try:
-        for outcome in runner(todo):
-            point = todo[outcome.index]
-            if outcome.error is not None:
+        for end in runner(todo):
+            point = todo[end.index]
+            if end.error is not None:
                 failed += 1
-                rows[point.folder] = point.row({"error": str(outcome.error).strip().splitlines()[-1]})
+                rows[point.folder] = point.row({"error": str(end.error).strip().splitlines()[-1]})
             else:
-                rows[point.folder] = point.row(outcome.result())
+                rows[point.folder] = point.row(end.result())
     except KeyboardInterrupt:
         finished = sum(point.done for point in points)
         raise KeyboardInterrupt(
@@ -89,10 +87,10 @@ def write_tables(rows: Sequence[dict[str, Any]], points: Sequence[Point], source
         "file": str(source),
         "version": __version__,
         "points": [
-            {"axes": point.axes, "setting": point.setting.differing(), "run": point.folder.name} for point in points
+            {"axes": point.axes, "setting": point.options.differing(), "run": point.folder.name} for point in points
         ],
     }
-    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, default=asdict) + "\n"
     _replace(out / "sweep.json", lambda path: path.write_text(text, encoding="utf-8"))
     _replace(out / "results.csv", frame.write_csv)
     _replace(out / "results.parquet", frame.write_parquet)
@@ -100,6 +98,9 @@ def write_tables(rows: Sequence[dict[str, Any]], points: Sequence[Point], source
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
+    for stale in path.parent.glob(f".{path.name}.*.partial"):
+        if not Path("/proc", stale.name.split(".")[-2]).exists():  # its process was killed
+            stale.unlink(missing_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         write(fresh)

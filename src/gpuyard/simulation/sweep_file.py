@@ -5,39 +5,37 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuyard._version import __version__
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.results import is_run
-from gpuyard.simulation.setting import Setting, explain, make_setting
+from gpuyard.simulation.options import Options, make_options, option_fields
 
-FILES = ("workload", "cluster", "failures", "policy")
-"""Settings that may name a file; its content, not its name, tells whether a finished run can be used again."""
+FILES = ("workload", "cluster", "failures", "policy", "profiles")
+"""Settings that may name files; their content, not the name, tells whether a finished run can be used again."""
 
 
-class _SweepFile(BaseModel):
-    """What a sweep file may say."""
+@dataclass(frozen=True)
+class _SweepFile:
+    """What a sweep file says."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    axes: dict[str, list[Any]] = Field(min_length=1)
-    fixed: dict[str, Any] = Field(default_factory=dict)
+    axes: dict[str, list[Any]]
+    fixed: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One combination: where it stands on each axis, its setting, and the folder of its run."""
+    """One combination: where it stands on each axis, its options, and the folder of its run."""
 
     axes: dict[str, Any]
-    setting: Setting
+    options: Options
     folder: Path
 
     @property
@@ -59,35 +57,50 @@ def read_sweep(path: Path, out: Path) -> list[Point]:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
     except yaml.YAMLError as error:
         raise InputError(f"is not YAML: {error}", file=path) from None
-    try:
-        spec = _SweepFile.model_validate(content)
-    except ValidationError as error:
-        raise explain(error, _SweepFile, file=path) from None
+    spec = _parts(content, path)
     _check_names(spec, path)
     points = [_point(dict(zip(spec.axes, values, strict=True)), spec.fixed, path, out)
               for values in product(*spec.axes.values())]  # fmt: skip
     return list({point.folder: point for point in points}.values())
 
 
+def _parts(content: Any, path: Path) -> _SweepFile:
+    if not isinstance(content, dict):
+        raise InputError("must have axes, and may have fixed settings", file=path, value=content)
+    for name in content:
+        if name not in ("axes", "fixed"):
+            raise InputError("is not a part of a sweep, which has axes and fixed", file=path, value=name)
+    axes, fixed = content.get("axes"), content.get("fixed") or {}
+    if not isinstance(axes, dict) or not axes:
+        raise InputError("must name at least one setting with a list of values", file=path, field="axes", value=axes)
+    for name, listed in axes.items():
+        if not isinstance(listed, list) or not listed:
+            raise InputError("must be a list with at least one value", file=path, field=f"axes.{name}", value=listed)
+    if not isinstance(fixed, dict):
+        raise InputError("must be settings with their values", file=path, field="fixed", value=fixed)
+    return _SweepFile(axes, fixed)
+
+
 def _check_names(spec: _SweepFile, path: Path) -> None:
     for part, names in (("axes", spec.axes), ("fixed", spec.fixed)):
         for name in names:
-            if name not in Setting.model_fields:
-                hint = nearest(name, Setting.model_fields)
+            if name not in option_fields():
+                hint = nearest(str(name), option_fields())
                 raise InputError("is not a setting", file=path, field=part, value=name, hint=hint)
             if part == "fixed" and name in spec.axes:
                 raise InputError("is an axis too; keep one of the two", file=path, field="fixed", value=name)
-    for name, values in spec.axes.items():
-        if not values:
-            raise InputError("needs at least one value", file=path, field=f"axes.{name}")
 
 
 def _point(axes: dict[str, Any], fixed: dict[str, Any], path: Path, out: Path) -> Point:
     values = fixed | axes
     for name in FILES:
-        values |= {name: _beside(path, values[name])} if isinstance(values.get(name), str) else {}
-    setting = make_setting(values, file=path)
-    return Point(axes, setting, out / folder_name(axes, setting))
+        found = values.get(name)
+        if isinstance(found, str):
+            values[name] = _beside(path, found)
+        elif isinstance(found, list):
+            values[name] = [_beside(path, str(each)) for each in found]
+    options = make_options(values, file=path)
+    return Point(axes, options, out / folder_name(axes, options))
 
 
 def _beside(path: Path, name: str) -> str:
@@ -96,14 +109,19 @@ def _beside(path: Path, name: str) -> str:
     return str(beside) if beside.is_file() or beside.with_name(beside.name.split(":")[0]).is_file() else name
 
 
-def folder_name(axes: dict[str, Any], setting: Setting) -> str:
+def folder_name(axes: dict[str, Any], options: Options) -> str:
     """Derive a folder from the inputs and the version: readable first, then a hash of all that matters."""
-    inputs = setting.model_dump(mode="json")
-    digests = {name: _digest(inputs[name]) for name in FILES if inputs[name]}
+    inputs = asdict(options)
+    named = {name: [inputs[name]] if isinstance(inputs[name], str) else inputs[name] or () for name in FILES}
+    digests = {name: [_digest(each) for each in texts if isinstance(each, str)] for name, texts in named.items()}
     identity = json.dumps([__version__, inputs, digests], sort_keys=True)
     code = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    values = {name: _cell(getattr(setting, name)) for name in axes}
-    words = [Path(value).name if name in FILES else f"{name}{value}" for name, value in values.items()]
+    words = [
+        Path(str(_cell(axes[name]))).name
+        if name in FILES
+        else f"{name}{_cell(getattr(options, option_fields()[name]))}"
+        for name in axes
+    ]
     return re.sub(r"[^\w+.=-]+", "_", "-".join(words))[:80].lstrip(".") + f"-{code}"
 
 

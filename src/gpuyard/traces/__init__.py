@@ -2,6 +2,7 @@
 
 from gpuyard.traces.clusters import read_cluster
 from gpuyard.traces.facts import describe
+from gpuyard.traces.filters import Filter
 from gpuyard.traces.options import PhillyOptions, ReadOptions
 from gpuyard.traces.readers import READERS
 from gpuyard.traces.reading import find_reader, read_workload
@@ -13,6 +14,7 @@ read = read_workload
 
 __all__ = [
     "READERS",
+    "Filter",
     "PhillyOptions",
     "ReadOptions",
     "Source",

@@ -10,6 +10,8 @@ from typing import Any
 
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.units import GB_PER_MIB, LARGEST
+from gpuyard.profiles import gpu_kind
 from gpuyard.traces.source import Source
 from gpuyard.traces.table import read_table
 from gpuyard.traces.yaml_rows import Record, read_records
@@ -28,14 +30,18 @@ _INI_DEFAULTS = {
 }
 """What Synergy assumes for keys that its file leaves out."""
 
-_OPENB_GPU_MEMORY_GB = {"V100M16": 16.0, "V100M32": 32.0, "P100": 16.0, "T4": 16.0, "A10": 24.0}
-"""By the vendor's data sheets; the list hides what its G2 and G3 are, and those get our default."""
-
-_KIND_FIELDS = tuple(NodeKind.__dataclass_fields__)
+_KIND_FIELDS = tuple(name for name in NodeKind.__dataclass_fields__ if name != "gpu")
 
 
 def read_cluster(text: str) -> Cluster:
-    """Read a cluster from the file of this name, or from the short form as in '16x8:cpus=24,memory=500GB'."""
+    """Read a cluster from the file of this name, or from the short form as in '16x8:cpus=24,memory=500GB'.
+
+    GPU types that gpuyard knows are looked up in any spelling; of the others only the name is known.
+    """
+    return _read(text).with_gpus(gpu_kind)
+
+
+def _read(text: str) -> Cluster:
     if not Path(text).is_file():
         if Path(text).suffix.lower() in SUFFIXES or "/" in text.partition(":")[0]:
             raise InputError(
@@ -114,6 +120,9 @@ def _group(source: Source, record: Record) -> NodeGroup:
         if not isinstance(value, str if text else (int, float)) or isinstance(value, bool):
             rule = f"must be {'text' if text else 'a number'}"
             raise InputError(rule, file=source.name, row=record.row, field=name, value=value)
+        if not isinstance(value, str) and not abs(value) <= LARGEST:
+            rule = f"must be a finite number, at most {LARGEST:g}"
+            raise InputError(rule, file=source.name, row=record.row, field=name, value=value)
     kind: dict[str, Any] = {name: value for name, value in record.values.items() if name != "count"}
     try:
         return NodeGroup(record.values.get("count", 1), NodeKind(**kind))
@@ -130,9 +139,8 @@ def _read_openb(source: Source) -> Cluster:
         NodeKind(
             gpus=int(gpus),
             cpus=cpus / 1000,
-            memory_gb=memory / 1024,
+            memory_gb=memory * GB_PER_MIB,
             gpu_type=model,
-            gpu_memory_gb=_OPENB_GPU_MEMORY_GB.get(model, NodeKind().gpu_memory_gb),
         )
         for gpus, cpus, memory, model in zip(*(a.tolist() for a in amounts), table.texts("model"), strict=True)
         if gpus > 0

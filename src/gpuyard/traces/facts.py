@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.workload import Workload
-from gpuyard.profiles import load_zoo
+from gpuyard.profiles import Zoo, load_zoo
 
 
-def iteration_times(workload: Workload, iteration_s: Mapping[str, float] | None = None) -> NDArray[np.float64]:
+def iteration_times(
+    workload: Workload, iteration_s: Mapping[str, float] | None = None, *, zoo: Zoo | None = None
+) -> NDArray[np.float64]:
     """Return each job's seconds per iteration, from this table or from the zoo at the reference share."""
     if iteration_s is None:
-        zoo = load_zoo()
+        zoo = zoo or load_zoo()
         iteration_s = {name: zoo.profile(name).iteration_s for name in workload.models}
     for name in workload.models:
         if name not in iteration_s:
@@ -24,11 +26,11 @@ def iteration_times(workload: Workload, iteration_s: Mapping[str, float] | None 
     return np.array([iteration_s[name] for name in workload.models])[workload.model]
 
 
-def describe(workload: Workload) -> dict[str, Any]:
+def describe(workload: Workload, zoo: Zoo | None = None) -> dict[str, Any]:
     """Return figures about a workload; where only iterations are known, durations are those at the reference share."""
     seconds = workload.duration_s
     if np.isnan(seconds).any():
-        seconds = np.where(np.isnan(seconds), workload.iterations * iteration_times(workload), seconds)
+        seconds = np.where(np.isnan(seconds), workload.iterations * iteration_times(workload, zoo=zoo), seconds)
     hours = seconds / 3600
     sizes, counts = np.unique(workload.gpus, return_counts=True)
     return {

@@ -12,48 +12,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.profiles import GENERIC, load_zoo
+from gpuyard.profiles import GENERIC, Zoo, load_zoo
 from gpuyard.traces.draws import check
+
+# ruff: noqa: S311 - reproducible draws, no secrets
 
 Assignment = Literal["overall", "random", "fair"]
 Split = tuple[float, float, float]
 DEFAULT_SPLIT: Split = (20, 70, 10)
 """Percent of image, language and speech jobs, as in Synergy's main experiment."""
 
-ALIASES = {
-    "resnet-18": "res18",
-    "resnet18": "res18",
-    "cifar10": "res18",  # Pollux: ResNet-18 on CIFAR-10
-    "resnet-50": "res50",
-    "resnet50": "res50",
-    "imagenet": "res50",  # Pollux: ResNet-50 on ImageNet
-    "mobilenet_v2": "mobilenet",
-    "shufflenet_v2_x1_0": "shufflenet",
-    "deepspeech2": "deepspeech",
-    "lm": "lstm",  # Gavel: an LSTM language model on WikiText-2
-}
-"""Names in public traces of models that the zoo has under another name."""
+MODEL_STREAM = 2
+"""Models are drawn from seed + 2 and classes from the seed, so that more jobs do not change the first ones."""
 
 
-def check_models(names: Sequence[str], rows: NDArray[np.int64], source: str) -> None:
+def check_models(names: Sequence[str], rows: NDArray[np.int64], source: str, zoo: Zoo) -> None:
     """Refuse a model that the zoo does not have, naming the closest ones."""
-    known = set(load_zoo().names)
-    if set(names) <= known:
+    strange = {name for name in set(names) if zoo.key_of(name) is None}
+    if not strange:
         return
-    at = next(i for i, name in enumerate(names) if name not in known)
+    at = next(i for i, name in enumerate(names) if name in strange)
     raise InputError(
         "is not a known model", file=source, row=int(rows[at]), field="model", value=names[at],
-        hint=nearest(names[at], known),
+        hint=nearest(names[at], zoo.names),
     )  # fmt: skip
 
 
-def translate(names: Sequence[str]) -> tuple[list[str], list[str]]:
+def translate(names: Sequence[str], zoo: Zoo) -> tuple[list[str], list[str]]:
     """Return the zoo's model for each name of a public trace, and a note on those it has no counterpart for."""
-    known = set(load_zoo().names)
-    table = {}
-    for name in sorted(set(names)):
-        model = ALIASES.get(name.lower(), name.lower())
-        table[name] = model if model in known else GENERIC
+    table = {name: zoo.stand_in(name) or GENERIC for name in sorted(set(names))}
     strangers = [name for name, model in table.items() if model == GENERIC]
     models = [table[name] for name in names]
     if not strangers:
@@ -62,7 +49,13 @@ def translate(names: Sequence[str]) -> tuple[list[str], list[str]]:
     return models, [note]
 
 
-def assign(count: int, split: Split = DEFAULT_SPLIT, mode: Assignment = "overall", seed: int = 42) -> list[str]:
+def assign(
+    count: int,
+    split: Split = DEFAULT_SPLIT,
+    mode: Assignment = "overall",
+    seed: int = 42,
+    zoo: Zoo | None = None,
+) -> list[str]:
     """Return a model for each of `count` jobs in order of arrival.
 
     overall: each job goes to the class that is furthest below its share of the jobs so far, models of a class in turn.
@@ -70,16 +63,16 @@ def assign(count: int, split: Split = DEFAULT_SPLIT, mode: Assignment = "overall
     Synergy's fourth mode, by the share among *unfinished* jobs, depends on the schedule and is not offered.
     """
     check(mode, Assignment, "assignment")
-    zoo = load_zoo()
+    zoo = zoo or load_zoo()
     weights = _weights(split)
     classes = list(zoo.by_class.values())
     if mode == "fair":
         names = zoo.default_names
         return [names[i % len(names)] for i in range(count)]
     if mode == "random":
-        rng = Random(seed)  # noqa: S311 - a reproducible draw, not a secret
-        drawn = rng.choices(classes, weights=weights, k=count)
-        return [rng.choice(names) for names in drawn]
+        drawn = Random(seed).choices(classes, weights=weights, k=count)
+        models_rng = Random(seed + MODEL_STREAM)
+        return [models_rng.choice(names) for names in drawn]
     chosen = _by_deficit(count, weights)
     models = np.empty(count, dtype=object)
     for index, names in enumerate(classes):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from gpuyard.core.workload import Workload
+from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.traces.draws import Durations
 from gpuyard.traces.models import DEFAULT_SPLIT, Assignment, Split
 from gpuyard.traces.source import Head, Source
@@ -74,6 +75,8 @@ class ReadOptions:
     assignment: Assignment = "overall"
     """How models are assigned where a trace names none."""
     philly: PhillyOptions = field(default_factory=PhillyOptions)
+    zoo: Zoo = field(default_factory=load_zoo)
+    """Profiles whose models a trace may name."""
 
 
 @dataclass(frozen=True)

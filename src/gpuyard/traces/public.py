@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
-from gpuyard.traces import draws
 from gpuyard.traces.models import assign, translate
 from gpuyard.traces.options import ReadOptions
+from gpuyard.traces.synthetic import drawn_stream
 
 Columns = dict[str, Any]
 
@@ -38,22 +38,23 @@ def jobs_from(
     columns = {name: np.asarray(values, dtype=object if name in _TEXTS else None)[kept]
                for name, values in columns.items()}  # fmt: skip
     rows, count = rows[kept], int(kept.sum())
-    if "arrival_s" not in columns:
-        columns["arrival_s"] = draws.arrivals(count, load=options.load, seed=options.seed)
-        said.append(f"arrivals are drawn: {options.load:g} jobs an hour, seed {options.seed}")
+    drawn = "arrival_s" not in columns
+    if drawn:
+        columns["arrival_s"] = np.arange(count)  # the order of the list, until times are drawn
     elif start_clock:
         _start_clock(columns, said)
     order = np.argsort(columns["arrival_s"], kind="stable")
     columns = {name: values[order] for name, values in columns.items()}
     columns.setdefault("job_id", np.arange(count))
     if "model" in columns:
-        columns["model"], strangers = translate(list(columns["model"]))
+        columns["model"], strangers = translate(list(columns["model"]), options.zoo)
         said += strangers
     else:
-        columns["model"] = assign(count, options.split, options.assignment, options.seed)
+        columns["model"] = assign(count, options.split, options.assignment, options.seed, options.zoo)
         shares = "-".join(f"{share:g}" for share in options.split)
         said.append(f"the trace names no models: assigned by {options.assignment}, split {shares}")
-    return Workload.from_columns(columns, source=source, rows=rows[order], notes=said)
+    workload = Workload.from_columns(columns, source=source, rows=rows[order], notes=said)
+    return drawn_stream(workload, options.load, options.seed) if drawn else workload
 
 
 _CALENDAR = 1e9

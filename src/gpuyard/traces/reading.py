@@ -6,6 +6,7 @@ import os
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.workload import Workload
+from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.traces.models import DEFAULT_SPLIT, Assignment, Split
 from gpuyard.traces.options import PhillyOptions, Reader, ReadOptions
 from gpuyard.traces.readers import READERS
@@ -21,13 +22,15 @@ def read_workload(
     split: Split = DEFAULT_SPLIT,
     assignment: Assignment = "overall",
     philly: PhillyOptions | None = None,
+    zoo: Zoo | None = None,
 ) -> Workload:
     """Read a workload; the format is told by the file's content unless it is named.
 
-    `load` (jobs an hour) serves traces without arrivals; `split` and `assignment` those that name no models.
+    `load` (jobs an hour) serves traces without arrivals; `split` and `assignment` those that name no models. `zoo` has
+    the models that may be named, `load_zoo(files)` those of one's own too.
     """
     source = Source.open(path)
-    options = ReadOptions(seed, load, split, assignment, philly or PhillyOptions())
+    options = ReadOptions(seed, load, split, assignment, philly or PhillyOptions(), zoo or load_zoo())
     return find_reader(source, format).read(source, options)
 
 

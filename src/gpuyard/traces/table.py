@@ -13,10 +13,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
+from gpuyard.core.units import LARGEST
 from gpuyard.traces.source import Source
-
-LARGEST = 1e18
-"""No number in a file may be larger; products of a few of them are still finite."""
 
 
 @dataclass(frozen=True)

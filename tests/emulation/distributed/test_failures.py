@@ -9,7 +9,6 @@ def test_a_lost_rank_is_named_to_those_who_wait_for_it(computed: Results) -> Non
     kind, message = computed[0]["lost"]
     assert kind == "DistBackendError"
     assert "rank 1 ended before it could join all_reduce" in message
-    assert computed[0]["seconds"] < 10
 
 
 def test_a_rank_that_does_not_come_is_not_waited_for_forever(computed: Results) -> None:

@@ -10,7 +10,7 @@ from .conftest import SCRIPTS, run
 
 
 def test_a_program_spawns_its_ranks(tmp_path: Path) -> None:
-    found = run(tmp_path, str(SCRIPTS / "spawned.py"), clock="virtual")
+    found = run(tmp_path, str(SCRIPTS / "spawned.py"), clock="device")
     assert [rank["loss"] for rank in found] == [0.5, 0.5]
     assert [rank["on host"] for rank in found] == [[1], [1]]
     assert [rank["backend"] for rank in found] == ["gloo"] * 2

@@ -24,7 +24,7 @@ GIB = 2**30
 
 @dataclass
 class Yard:
-    """A node of two V100s. It lives while a process sits at it."""
+    """A node of two V100s. It lives while a process uses it."""
 
     library: Path
     node: str = field(default_factory=lambda: f"monitors-{uuid4().hex[:8]}")
@@ -63,7 +63,7 @@ class Yard:
             env=self.environment(**environment),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
             check=False,
         )
         assert done.returncode == 0, done.stderr

@@ -30,11 +30,11 @@ SLOT = GpuSlot(
 def main(name: str, gpu: int, nbytes: int, seconds: float) -> None:
     """All work is queued at once, so how busy the GPU is does not depend on how noisy the machine is."""
     node = Node.open(name, [SLOT, SLOT])
-    seat = node.sit(gpu)
-    if not seat.reserve(nbytes):
+    client = node.connect(gpu)
+    if not client.reserve(nbytes):
         raise MemoryError
     now = node.clock.now()
-    seat.submit(now + seconds, now, seconds)
+    client.submit(now + seconds, now, seconds)
     time.sleep(min(seconds, WINDOW_S))
     print("ready", flush=True)
     signal.pause()

@@ -71,11 +71,11 @@ print(json.dumps({
 
 ASKS_ITSELF = """
 import json, sys, time, pynvml as N
-from gpuyard.emulation.monitor import snapshot
+from gpuyard.emulation.monitor import read_live
 from gpuyard.emulation.node import GpuSlot, Node
 
 node = Node.open(sys.argv[1], [GpuSlot("V100", "Tesla V100-PCIE-32GB", 2**35)])
-seat, clock = node.sit(0), node.clock
+client, clock = node.connect(0), node.clock
 N.nvmlInit()
 gpu = N.nvmlDeviceGetHandleByIndex(0)
 
@@ -84,7 +84,7 @@ def told():
     return [
         N.nvmlDeviceGetUtilizationRates(gpu).gpu,
         N.nvmlDeviceGetProcessUtilization(gpu, 0)[0].smUtil,
-        100 * snapshot(sys.argv[1])[0].gpus[0].utilisation,
+        100 * read_live(sys.argv[1])[0].gpus[0].utilisation,
     ]
 
 
@@ -92,7 +92,7 @@ found, begins = [], []
 start = now = clock.now()
 while now < start + 2:
     begins.append(now)
-    seat.submit(now + 0.05, now, 0.05 * len(begins))
+    client.submit(now + 0.05, now, 0.05 * len(begins))
     clock.wait_until(now + 0.1)
     now = clock.now()
     if now > start + 1:
@@ -153,16 +153,35 @@ while True:
 """
 
 ENERGY = """
-import json, time, pynvml as N
+import json, pynvml as N
 
 N.nvmlInit()
 gpu = N.nvmlDeviceGetHandleByIndex(0)
-start, before = time.monotonic(), N.nvmlDeviceGetTotalEnergyConsumption(gpu)
-time.sleep(0.3)
-after, end = N.nvmlDeviceGetTotalEnergyConsumption(gpu), time.monotonic()
+joules = N.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1000
 (field,) = N.nvmlDeviceGetFieldValues(gpu, [N.NVML_FI_DEV_TOTAL_ENERGY_CONSUMPTION])
-assert field.nvmlReturn == 0 and field.value.ullVal >= after
-print(json.dumps((after - before) / 1000 / (end - start)))
+assert field.nvmlReturn == 0 and field.value.ullVal >= joules
+print(json.dumps(joules))
+"""
+
+ENERGY_OF_ITSELF = """
+import json, sys, time, pynvml as N
+from gpuyard.emulation.node import GpuSlot, Node
+
+node = Node.open(sys.argv[1], [GpuSlot("V100", "Tesla V100-PCIE-32GB", 2**35, idle_watts=30, max_watts=250)])
+client, clock = node.connect(0), node.clock
+N.nvmlInit()
+gpu = N.nvmlDeviceGetHandleByIndex(0)
+
+
+def watts(seconds):
+    before = N.nvmlDeviceGetTotalEnergyConsumption(gpu)
+    time.sleep(seconds)
+    return (N.nvmlDeviceGetTotalEnergyConsumption(gpu) - before) / 1000 / seconds
+
+
+idle = watts(10)
+client.submit(clock.now() + 1000, clock.now(), 1000)
+print(json.dumps([idle, watts(10)]))
 """
 
 NAMES = """

@@ -9,7 +9,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 from statistics import mean
 from types import ModuleType
@@ -20,7 +19,7 @@ from tests.emulation.monitors.conftest import GIB, Yard
 from tests.emulation.monitors.job import CONTEXT, SLOT
 
 from gpuyard.emulation import nvml
-from gpuyard.emulation.monitor import snapshot
+from gpuyard.emulation.monitor import read_live
 from gpuyard.emulation.node import layout
 from gpuyard.emulation.node.segment import path_of
 
@@ -32,7 +31,7 @@ def test_what_nvml_says_is_what_smi_says(yard: Yard) -> None:
     first, second = yard.start(0, 2, HOURS), yard.start(0, 1, HOURS)
     idle = yard.start(1, 0.5)
     busy_gpu, idle_gpu = yard.ask(programs.NVML)
-    (reading,) = snapshot(yard.node)
+    (reading,) = read_live(yard.node)
 
     for told, gpu in zip((busy_gpu, idle_gpu), reading.gpus, strict=True):
         assert (told["name"], told["uuid"]) == (gpu.name, gpu.uuid)
@@ -80,7 +79,7 @@ def test_torch_counts_them_through_a_library_loaded_beforehand(yard: Yard) -> No
         pytest.skip("the library was not built into the package")
     yard.start(0, 2)
     told = yard.ask(programs.TORCH, LD_LIBRARY_PATH="")
-    (reading,) = snapshot(yard.node)
+    (reading,) = read_live(yard.node)
     assert told == {
         "count": 2,
         "uuids": [gpu.uuid for gpu in reading.gpus],
@@ -88,25 +87,25 @@ def test_torch_counts_them_through_a_library_loaded_beforehand(yard: Yard) -> No
     }
 
 
-def test_a_program_that_asks_about_itself_is_told_the_last_second(yard: Yard) -> None:
+def test_a_program_that_asks_about_itself_is_told_the_last_second(yard: Yard, host_time: dict[str, str]) -> None:
     """While it asks it queues nothing, so an answer about that moment would always be none."""
-    busy, idle = yard.ask(programs.ASKS_ITSELF, [yard.node])
+    busy, idle = yard.ask(programs.ASKS_ITSELF, [yard.node], **host_time)
     worked, *told = map(mean, zip(*busy, strict=True))
-    assert 20 < worked <= 50
-    assert told == pytest.approx([worked] * 3, abs=5)
+    assert worked == pytest.approx(50, abs=0.1)
+    assert told == pytest.approx([worked] * 3, abs=1)
     assert idle == [0, 0, 0]
 
 
-def test_torch_is_told_how_busy_it_keeps_the_gpu(yard: Yard) -> None:
+def test_torch_is_told_how_busy_it_keeps_the_gpu(yard: Yard, host_time: dict[str, str]) -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("torch is not installed")
     if nvml.library_path() is None:
         pytest.skip("the library was not built into the package")
     emulate = ["-m", "gpuyard", "emulate", "--gpus", "V100", "--node", yard.node, "--quiet", "--", sys.executable]
-    told = yard.run([*emulate, "-c", programs.TORCH_ASKS_ITSELF], LD_LIBRARY_PATH="", GPUYARD_NODE="")
+    told = yard.run([*emulate, "-c", programs.TORCH_ASKS_ITSELF], LD_LIBRARY_PATH="", GPUYARD_NODE="", **host_time)
     worked, found = map(mean, zip(*told, strict=True))
-    assert 20 < worked <= 51
-    assert found == pytest.approx(worked, abs=5)
+    assert worked == pytest.approx(50, abs=1)
+    assert found == pytest.approx(worked, abs=1)
 
 
 def test_preloading_makes_the_library_known_by_its_name(yard: Yard) -> None:
@@ -118,16 +117,14 @@ def test_preloading_makes_the_library_known_by_its_name(yard: Yard) -> None:
     assert count == 2
 
 
-def test_a_killed_process_disappears_within_a_second(yard: Yard) -> None:
+def test_a_killed_process_disappears(yard: Yard) -> None:
     stays, dies = yard.start(0), yard.start(0)
     with yard.watching(programs.WATCH) as watcher:
         assert watcher.stdout is not None
         assert watcher.stdout.readline().split() == sorted([str(stays.pid), str(dies.pid)], key=int)
-        start = time.monotonic()
         dies.send_signal(signal.SIGKILL)
         assert watcher.stdout.readline().split() == [str(stays.pid)]
-        assert time.monotonic() - start < 1.0
-    (reading,) = snapshot(yard.node)
+    (reading,) = read_live(yard.node)
     assert [process.pid for process in reading.gpus[0].processes] == [stays.pid]
 
 
@@ -142,9 +139,10 @@ def test_a_watcher_goes_on_when_the_node_ends_and_comes_back(yard: Yard) -> None
         assert watcher.stdout.readline().split() == [str(after.pid)]
 
 
-def test_energy_is_power_over_time(yard: Yard) -> None:
-    yard.start(0, 1, HOURS)
-    assert SLOT.max_watts * 0.9 < yard.ask(programs.ENERGY) < SLOT.max_watts * 1.1
+def test_energy_is_power_over_time(yard: Yard, host_time: dict[str, str]) -> None:
+    idle, busy = yard.ask(programs.ENERGY_OF_ITSELF, [yard.node], **host_time)
+    assert idle == pytest.approx(30, rel=1e-3)
+    assert busy == pytest.approx(250, rel=1e-3)
 
 
 def test_visible_devices_do_not_concern_nvml(yard: Yard) -> None:
@@ -177,7 +175,7 @@ def test_the_only_node_needs_no_name(yard: Yard, tmp_path: Path) -> None:
         env=yard.environment(GPUYARD_NODE=""),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=900,
         check=False,
     )
     if "unshare" in done.stderr or "mount:" in done.stderr:
@@ -205,10 +203,16 @@ def test_handles_structures_and_misuse(yard: Yard) -> None:
 def test_numbers_that_make_no_sense_do_no_harm(yard: Yard) -> None:
     """A process may be killed in the middle of whatever it writes."""
     yard.start(0, 1, HOURS)
-    nonsense = {"tail": math.nan, "busy": math.inf, "breakpoints": math.nan, "marks": math.nan, "sat_at": -math.inf}
+    nonsense = {
+        "tail": math.nan,
+        "busy": math.inf,
+        "breakpoint_count": math.nan,
+        "sample_count": math.nan,
+        "connected_at": -math.inf,
+    }
     with path_of(yard.node).open("r+b") as segment:
         for name, value in nonsense.items():
-            segment.seek(layout.seat_offset(0, 0) + layout.SEAT.offsets[name])
+            segment.seek(layout.client_offset(0, 0) + layout.CLIENT.offsets[name])
             segment.write(struct.pack("<d", value))
         segment.seek(layout.gpu_offset(0) + layout.GPU.offsets["retired_busy"])
         segment.write(struct.pack("<d", math.nan))

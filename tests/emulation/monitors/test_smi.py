@@ -22,8 +22,9 @@ from gpuyard.cli import load_command
 from gpuyard.cli.gauges import picture
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.exporter import is_local, parse_address, serve
-from gpuyard.emulation.monitor import GpuReading, NodeReading, ProcessReading, snapshot
-from gpuyard.emulation.node import Sharing, layout
+from gpuyard.emulation.monitor import GpuReading, NodeReading, ProcessReading, read_live
+from gpuyard.emulation.node import layout
+from gpuyard.policies.timeshare import TimeSlice
 
 HOURS = 10_000.0
 
@@ -55,7 +56,7 @@ def test_json_holds_nodes_with_gpus_with_processes(yard: Yard) -> None:
     job = yard.start(1, 2, HOURS)
     (node,) = json.loads(smi("--node", yard.node, "--format", "json"))
     idle, busy = node.pop("gpus")
-    assert node == {"node": yard.node, "speed": 1.0, "sharing": str(Sharing())}
+    assert node == {"node": yard.node, "speed": 1.0, "sharing": str(TimeSlice())}
     assert (busy["index"], busy["key"], busy["name"]) == (1, "V100", SLOT.name)
     assert busy["memory_used_bytes"] == 2 * GIB + CONTEXT
     assert busy["memory_total_bytes"] == SLOT.memory_bytes
@@ -135,7 +136,7 @@ def test_live_looks_again_until_it_is_interrupted(yard: Yard) -> None:
         with suppress(OSError):  # that is how a terminal ends
             while rest := os.read(terminal, 4096):
                 seen += rest
-        assert process.wait(timeout=10) == 0
+        assert process.wait(timeout=900) == 0
     os.close(terminal)
     assert b"Traceback" not in seen
 
@@ -144,8 +145,8 @@ def test_prometheus_gets_the_same_figures(yard: Yard) -> None:
     job = yard.start(0, 2, HOURS)
     with serve("0", yard.node) as url:
         assert url.startswith("http://127.0.0.1:")
-        text = urllib.request.urlopen(url, timeout=10).read().decode()
-    (node,) = snapshot(yard.node)
+        text = urllib.request.urlopen(url, timeout=900).read().decode()
+    (node,) = read_live(yard.node)
     gpu = node.gpus[0]
     where = {"node": yard.node, "gpu": "0", "uuid": gpu.uuid, "kind": "V100"}
     samples = {

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from gpuyard.emulation.node import GpuSlot, Node, Seat, Sharing
+from gpuyard.emulation.node import GpuSlot, Node, SharedGpuClient
+from gpuyard.policies.timeshare import time_sharing
 
 MEMORY = 16 * 2**30
 V100 = GpuSlot("V100", "Tesla V100-PCIE-16GB", MEMORY, (7, 0))
@@ -32,7 +33,7 @@ def open_node(node_name: str) -> Iterator[OpenNode]:
     with ExitStack() as stack:
 
         def attach(sharing: str = "time-slice", gpus: tuple[GpuSlot, ...] = (V100,), speed: float = 1.0) -> Node:
-            node = Node.open(node_name, gpus, speed=speed, sharing=Sharing.parse(sharing))
+            node = Node.open(node_name, gpus, speed=speed, sharing=time_sharing(sharing))
             return stack.enter_context(closing(node))
 
         yield attach
@@ -44,29 +45,29 @@ class Story:
     def __init__(self, open_node: OpenNode, sharing: str) -> None:
         self._open = partial(open_node, sharing)
         self.node = self._open()
-        self.start = self.node.clock.now() + 60  # ahead, so that everybody sits when it begins
-        self._tails: dict[Seat, float] = {}
-        self._busy: dict[Seat, float] = {}
+        self.start = self.node.clock.now() + 60  # ahead, so that everybody is connected when it begins
+        self._tails: dict[SharedGpuClient, float] = {}
+        self._busy: dict[SharedGpuClient, float] = {}
 
-    def sit(self, **terms: float) -> Seat:
-        return self._open().sit(0, **terms)  # type: ignore[arg-type]
+    def connect(self, **terms: float) -> SharedGpuClient:
+        return self._open().connect(0, **terms)  # type: ignore[arg-type]
 
-    def queue(self, seat: Seat, at: float, seconds: float) -> float:
+    def queue(self, client: SharedGpuClient, at: float, seconds: float) -> float:
         """Queue work behind what is queued already; return the position at which it ends."""
         now = self.start + at
-        begin = max(seat.device_time(now), self._tails.get(seat, 0.0))
-        self._tails[seat] = begin + seconds
-        self._busy[seat] = self._busy.get(seat, 0.0) + seconds
-        seat.submit(self._tails[seat], now, self._busy[seat])
-        return self._tails[seat]
+        begin = max(client.device_time(now), self._tails.get(client, 0.0))
+        self._tails[client] = begin + seconds
+        self._busy[client] = self._busy.get(client, 0.0) + seconds
+        client.submit(self._tails[client], now, self._busy[client])
+        return self._tails[client]
 
-    def progress(self, seat: Seat, since: float, until: float) -> float:
-        """Device seconds that pass for a seat in a span."""
-        before = seat.device_time(self.start + since)
-        return seat.device_time(self.start + until) - before
+    def progress(self, client: SharedGpuClient, since: float, until: float) -> float:
+        """Device seconds that pass for a client in a span."""
+        before = client.device_time(self.start + since)
+        return client.device_time(self.start + until) - before
 
-    def reached(self, seat: Seat, position: float, now: float) -> float:
-        return seat.reached_at(position, self.start + now) - self.start
+    def reached(self, client: SharedGpuClient, position: float, now: float) -> float:
+        return client.reached_at(position, self.start + now) - self.start
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from tests.emulation.node.conftest import OpenNode, Story
 
 from gpuyard.emulation.node import Node, node
-from gpuyard.emulation.node.crowd import Crowd
 from gpuyard.emulation.node.segment import Segment, path_of
+from gpuyard.emulation.node.shared_gpu import SharedGpu
 from gpuyard.emulation.node.view import utilisation
 
 Tell = partial[Story]
@@ -23,13 +23,13 @@ class Watched:
 
     def __init__(self, story: Story, segment: Segment) -> None:
         self.story = story
-        self._crowd = Crowd(segment, 0, story.node.sharing, story.node.clock.speed)
+        self._shared = SharedGpu(segment, 0, story.node.sharing, story.node.clock.speed)
 
     def __call__(self, at: float) -> list[float]:
-        """Return the utilisation of each seat at a time of the story."""
-        with self._crowd.lock:
-            now = self._crowd.reap(self.story.start + at)
-            return [utilisation(self._crowd, seat, now) for seat in self._crowd.seats]
+        """Return the utilisation of each client at a time of the story."""
+        with self._shared.lock:
+            now = self._shared.reap(self.story.start + at)
+            return [utilisation(self._shared, client, now) for client in self._shared.clients]
 
 
 Watch = Callable[[Story], Watched]
@@ -49,9 +49,9 @@ def watch() -> Iterator[Watch]:
 
 def test_work_counts_when_it_is_done_and_for_a_second(tell: Tell, watch: Watch) -> None:
     story = tell("time-slice")
-    seat, look = story.sit(), watch(story)
+    client, look = story.connect(), watch(story)
     assert look(0) == [0]
-    story.queue(seat, 0, 10)
+    story.queue(client, 0, 10)
     assert look(0) == pytest.approx([0], abs=1e-6), "all of it is still ahead"
     assert look(0.3) == pytest.approx([0.3])
     assert look(1) == look(7) == look(10) == pytest.approx([1])
@@ -61,30 +61,30 @@ def test_work_counts_when_it_is_done_and_for_a_second(tell: Tell, watch: Watch) 
 
 def test_after_a_long_pause_only_the_last_second_counts(tell: Tell, watch: Watch) -> None:
     story = tell("time-slice")
-    seat, look = story.sit(), watch(story)
-    story.queue(seat, 0, 5)
-    story.queue(seat, 60, 5)
+    client, look = story.connect(), watch(story)
+    story.queue(client, 0, 5)
+    story.queue(client, 60, 5)
     assert look(60.25) == pytest.approx([0.25])
 
 
 @pytest.mark.parametrize("period", [0.01, 0.1, 0.25, 0.5, 1.0])
 def test_a_steady_load_is_found_whenever_one_looks(tell: Tell, watch: Watch, period: float) -> None:
     story = tell("time-slice")
-    seat, look = story.sit(), watch(story)
+    client, look = story.connect(), watch(story)
     for step in range(round(4 / period)):
         at = step * period
-        story.queue(seat, at, 0.4 * period)
+        story.queue(client, at, 0.4 * period)
         if at > 1:
             assert look(at + 0.7 * period) == pytest.approx([0.4], abs=0.03)
 
 
 def test_an_unsteady_load_is_found_within_a_few_percent(tell: Tell, watch: Watch) -> None:
     story, random = tell("time-slice"), Random(4)
-    seat, look = story.sit(), watch(story)
+    client, look = story.connect(), watch(story)
     at, bursts = 0.0, list[tuple[float, float]]()
     while at < 60:
         seconds = random.expovariate(5)
-        story.queue(seat, at, seconds)
+        story.queue(client, at, seconds)
         bursts.append((at, at + seconds))
         pause = random.expovariate(5)
         true = sum(max(0.0, min(end, at + seconds) - max(start, at + seconds - 1)) for start, end in bursts)
@@ -94,7 +94,7 @@ def test_an_unsteady_load_is_found_within_a_few_percent(tell: Tell, watch: Watch
 
 def test_a_slice_counts_as_much_as_it_was_served(tell: Tell, watch: Watch) -> None:
     story = tell(NO_SWITCH)
-    first, second, look = story.sit(), story.sit(), watch(story)
+    first, second, look = story.connect(), story.connect(), watch(story)
     story.queue(first, 0, 100)
     story.queue(second, 5, 100)
     assert look(5.5) == pytest.approx([0.75, 0.25]), "alone for half a second"
@@ -103,14 +103,14 @@ def test_a_slice_counts_as_much_as_it_was_served(tell: Tell, watch: Watch) -> No
 
 def test_a_partition_is_busy_for_its_share(tell: Tell, watch: Watch) -> None:
     story = tell("partition")
-    seat, look = story.sit(share=0.25), watch(story)
-    story.queue(seat, 0, 100)
+    client, look = story.connect(share=0.25), watch(story)
+    story.queue(client, 0, 100)
     assert look(2) == pytest.approx([0.25])
 
 
 def test_who_waits_in_line_is_idle(tell: Tell, watch: Watch) -> None:
     story = tell("fifo")
-    first, second, look = story.sit(), story.sit(), watch(story)
+    first, second, look = story.connect(), story.connect(), watch(story)
     story.queue(first, 0, 2)
     story.queue(second, 0.1, 2)
     assert look(2) == pytest.approx([1, 0], abs=1e-6)
@@ -119,17 +119,17 @@ def test_who_waits_in_line_is_idle(tell: Tell, watch: Watch) -> None:
 
 def queue(opened: Node, seconds: float, processes: int = 1) -> None:
     """Let so many processes queue work on the node's first GPU."""
-    seats = [opened.sit(0) for _ in range(processes)]
+    clients = [opened.connect(0) for _ in range(processes)]
     now = opened.clock.now()
-    for seat in seats:
-        seat.submit(now + seconds, now, seconds)
+    for client in clients:
+        client.submit(now + seconds, now, seconds)
 
 
 def test_several_add_up_to_no_more_than_all(open_node: OpenNode, node_name: str) -> None:
     queue(open_node("spatial:capacity=2,interference=1"), 1e6, processes=2)
     time.sleep(0.8)
     gpu = node(node_name).gpus[0]
-    assert all(0.8 <= seat.utilisation <= 1 for seat in gpu.seats)
+    assert all(0.8 <= client.utilisation <= 1 for client in gpu.clients)
     assert gpu.utilisation == 1
 
 

@@ -22,26 +22,26 @@ def test_a_node_is_shown_as_it_was_made(open_node: OpenNode, node_name: str) -> 
 
 
 def test_memory_counts_contexts_and_what_is_reserved(open_node: OpenNode, node_name: str) -> None:
-    seats = [open_node(gpus=(SLOT,)).sit(0) for _ in range(2)]
-    assert seats[0].reserve(300)
-    seats[0].publish(allocated=250, peak=280, steps=3)
+    clients = [open_node(gpus=(SLOT,)).connect(0) for _ in range(2)]
+    assert clients[0].reserve(300)
+    clients[0].publish(allocated=250, peak=280, steps=3)
     gpu = node(node_name).gpus[0]
     assert gpu.memory_used == 500
-    assert [seat.memory_bytes for seat in gpu.seats] == [400, 100]
-    first = gpu.seats[0]
+    assert [client.memory_bytes for client in gpu.clients] == [400, 100]
+    first = gpu.clients[0]
     assert (first.pid, first.allocated_bytes, first.peak_bytes, first.steps) == (os.getpid(), 250, 280, 3)
 
 
 def test_the_work_of_those_who_left_is_not_forgotten(open_node: OpenNode, node_name: str) -> None:
     opened = open_node(gpus=(SLOT,))
-    seat = opened.sit(0)
+    client = opened.connect(0)
     now = opened.clock.now()
-    seat.submit(now + 0.05, now, 0.05)
-    seat.wait_until(now + 0.05, opened.clock)
+    client.submit(now + 0.05, now, 0.05)
+    client.wait_until(now + 0.05, opened.clock)
     assert node(node_name).gpus[0].busy_s == pytest.approx(0.05)
-    seat.leave()
+    client.disconnect()
     assert node(node_name).gpus[0].busy_s == pytest.approx(0.05)
-    assert node(node_name).gpus[0].seats == ()
+    assert node(node_name).gpus[0].clients == ()
 
 
 def test_nodes_come_in_order_of_their_names(open_node: OpenNode) -> None:

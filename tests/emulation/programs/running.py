@@ -40,7 +40,7 @@ def run(name: str, *arguments: str, gpus: str = "2xV100") -> Finished:
         env=emulated(gpus=gpus, clock="virtual"),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]

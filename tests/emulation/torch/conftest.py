@@ -37,7 +37,7 @@ def run(tmp_path: Path) -> Callable[..., Finished]:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=900,
             check=False,
         )
         assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-4000:]

@@ -18,7 +18,7 @@ def test_everything_inside() -> None:
         cwd=Path(__file__).parents[3],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-4000:]

@@ -19,7 +19,7 @@ def test_every_operator(mode: str) -> None:
         env=emulated(clock="device", compute="1" if mode == "values" else "0"),
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]

@@ -24,7 +24,7 @@ CPU_BOUND = ("--model", "resnet18", "--batch", 64, "--prepare-ms", 1e3 * 64 / (2
 GPU_BOUND = ("--model", "resnet50", "--batch", 64)
 
 
-class SharedGpu:
+class JobsOnOneGpu:
     """One GPU and the jobs on it; leaving the `with` block ends them."""
 
     def __init__(self, gpu: str, *, steps: int, speed: float = 1.0) -> None:
@@ -32,7 +32,7 @@ class SharedGpu:
         self._node = own_node("sharing")
         self._jobs: list[Program] = []
 
-    def __enter__(self) -> SharedGpu:
+    def __enter__(self) -> JobsOnOneGpu:
         return self
 
     def __exit__(
@@ -65,7 +65,7 @@ class SharedGpu:
 def rates_as_jobs_arrive(jobs: int = 3, *, gpu: str = "P100", steps: int = 10) -> Iterator[list[float]]:
     """Start equal jobs one after the other; yield images per second of each, after every arrival."""
     # Only the GPU works, so its time may pass faster; four times leaves the host time enough to keep it busy.
-    with SharedGpu(gpu, steps=steps, speed=4.0) as shared:
+    with JobsOnOneGpu(gpu, steps=steps, speed=4.0) as shared:
         for _ in range(jobs):
             shared.start("--model", "resnet50", "--batch", BATCH)
             yield shared.rates()
@@ -89,7 +89,7 @@ class Pair:
 
 def pair(*, gpu: str = "V100", steps: int = 10) -> Pair:
     """Run a job that waits for its CPUs and one that waits for its GPU, apart and together."""
-    with SharedGpu(gpu, steps=steps) as shared:
+    with JobsOnOneGpu(gpu, steps=steps) as shared:
         cpu_bound = shared.start(*CPU_BOUND)
         (first,) = shared.rates()
         shared.start(*GPU_BOUND)

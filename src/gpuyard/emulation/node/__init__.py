@@ -1,22 +1,19 @@
-"""What the processes of one emulated machine share: who sits at which GPU, with how much memory, and how fast."""
+"""What the processes of one emulated machine share: who uses which GPU, with how much memory, and how fast."""
 
-from gpuyard.emulation.node.machine import GpuBusyError, Node
-from gpuyard.emulation.node.making import GpuSlot
-from gpuyard.emulation.node.seat import Seat
-from gpuyard.emulation.node.sharing import Policy, Sharing, rates
-from gpuyard.emulation.node.view import GpuView, NodeView, SeatView, live_nodes, node
+from gpuyard.emulation.node.client import SharedGpuClient
+from gpuyard.emulation.node.description import GpuSlot
+from gpuyard.emulation.node.gpu_busy import GpuBusyError
+from gpuyard.emulation.node.machine import Node
+from gpuyard.emulation.node.view import ClientView, GpuView, NodeView, live_nodes, node
 
 __all__ = [
+    "ClientView",
     "GpuBusyError",
     "GpuSlot",
     "GpuView",
     "Node",
     "NodeView",
-    "Policy",
-    "Seat",
-    "SeatView",
-    "Sharing",
+    "SharedGpuClient",
     "live_nodes",
     "node",
-    "rates",
 ]

@@ -1,6 +1,6 @@
 """The segment's binary layout, stated once: Python reads it through offsets, native/nvml.c through `c_header()`.
 
-    header | gpu 0 | gpu 0's seats 0…63 | gpu 1 | gpu 1's seats 0…63 | …
+    header | gpu 0 | gpu 0's clients 0…63 | gpu 1 | gpu 1's clients 0…63 | …
 
 Little endian. Every number takes 8 bytes and text a multiple of 8, so nothing is ever padded and each store of a number
 is one store of the processor: a process that is killed cannot leave half a number behind.
@@ -9,8 +9,8 @@ Who is alive is said by locks, not by numbers: the kernel drops them with the pr
 open-file-description locks (F_OFD_SETLK) on single bytes of the file, and F_OFD_GETLK with F_WRLCK tells who holds one:
 
 - the header's byte ATTACHED: read-locked by every process attached to the node; without one, the file is stale;
-- a seat's first byte: write-locked by the process that sits there; a seat without it is free, whatever it says;
-- the header's first byte: held while a node is made or removed; a GPU's first byte: held while its seats are advanced.
+- a client's first byte: write-locked by its process; a client without it is gone, whatever it says;
+- the header's first byte: held while a node is made or removed; a GPU's: held while its clients are advanced.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from gpuyard.core.errors import InputError
 
 MAGIC = int.from_bytes(b"gpuyard\0", "little")
 VERSION = 2
-SEATS = 64
-"""Processes that can use one GPU at a time; `taken` has one bit for each."""
-HISTORY = 256
-"""Breakpoints kept for each seat."""
-MARKS = 8
-"""Marks kept for each seat, enough for WINDOW_S. Whoever reads without a lock leaves out the oldest breakpoint and the
-oldest mark, which may just be overwritten."""
+MAX_CLIENTS = 64
+"""Processes that can use one GPU at a time; `connected` has one bit for each."""
+MAX_BREAKPOINTS = 256
+"""Breakpoints kept for each client."""
+MAX_SAMPLES = 8
+"""Samples kept for each client, enough for WINDOW_S. Whoever reads without a lock leaves out the oldest breakpoint and
+the oldest sample, which may just be overwritten."""
 WINDOW_S = 1.0
 """Utilisation is the busy part of so many past seconds of real time, as that of real GPUs."""
 ATTACHED = 8
@@ -54,7 +54,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Record:
+class RecordLayout:
     """Fields one after another. `length` may exceed their sum: what follows belongs to the record's arrays."""
 
     name: str
@@ -85,29 +85,29 @@ class Record:
         return next(each.size for each in self.fields if each.name == name)
 
 
-BREAKPOINT = Record(
+BREAKPOINT = RecordLayout(
     "breakpoint",
     (
-        Field("clock", "f64", "emulated seconds at which the seat's rate changed"),
+        Field("clock", "f64", "emulated seconds at which the client's rate changed"),
         Field("position", "f64", "its device time then"),
         Field("rate", "f64", "device seconds per emulated second from then on"),
     ),
 )
 
-MARK = Record(
-    "mark",
+SAMPLE = RecordLayout(
+    "sample",
     (
         Field("idle_from", "f64", "device time from which its queue had been empty; the position, if it was not"),
-        Field("position", "f64", "device time at which its process laid the mark"),
+        Field("position", "f64", "device time at which its process recorded the sample"),
         Field("done", "f64", "seconds of work done by then"),
     ),
 )
 
-SEAT = Record(
-    "seat",
+CLIENT = RecordLayout(
+    "client",
     (
-        Field("pid", "u64", "process that sits here, as it sees itself"),
-        Field("sat_at", "f64", "emulated seconds at which it sat down"),
+        Field("pid", "u64", "the process, as it sees itself"),
+        Field("connected_at", "f64", "emulated seconds at which it connected"),
         Field("priority", "i64", "higher runs first under the priority policy"),
         Field("share", "f64", "part of the GPU's compute under the partition policy"),
         Field("demand", "f64", "part of the GPU it fills when it runs, for the spatial policy"),
@@ -120,13 +120,13 @@ SEAT = Record(
         Field("busy", "f64", "seconds of work it has queued in total; all but tail - device time of it is done"),
         Field("ticket", "u64", "place in the line under the fifo policy; 0 has none"),
         Field("chunk_end", "f64", "device time at which its ticket is used up"),
-        Field("breakpoints", "u64", "how many were ever written; the newest is number breakpoints - 1"),
-        Field("marks", "u64", "how many were ever laid; the newest is number marks - 1"),
+        Field("breakpoint_count", "u64", "how many were ever written; the newest is number breakpoint_count - 1"),
+        Field("sample_count", "u64", "how many were ever recorded; the newest is number sample_count - 1"),
     ),
-    extra=HISTORY * BREAKPOINT.length + MARKS * MARK.length,
+    extra=MAX_BREAKPOINTS * BREAKPOINT.length + MAX_SAMPLES * SAMPLE.length,
 )
 
-GPU = Record(
+GPU = RecordLayout(
     "gpu",
     (
         Field("key", "text", "kind of GPU, as in gpuyard gpus", 32),
@@ -141,16 +141,16 @@ GPU = Record(
         Field("max_watts", "f64", "power drawn when busy; its limit"),
         Field("core_mhz", "u64", "highest clock of its multiprocessors"),
         Field("memory_mhz", "u64", "highest clock of its memory"),
-        Field("generation", "u64", "grows whenever who sits here, or how fast anybody runs, changes"),
-        Field("taken", "u64", "one bit for each seat that is taken"),
-        Field("updated", "f64", "emulated seconds up to which its seats are advanced"),
-        Field("reaped", "f64", "emulated seconds at which dead seats were last looked for"),
+        Field("generation", "u64", "grows whenever who is connected, or how fast anybody runs, changes"),
+        Field("connected", "u64", "one bit for each client that is connected"),
+        Field("updated", "f64", "emulated seconds up to which its clients are advanced"),
+        Field("reaped", "f64", "emulated seconds at which dead clients were last looked for"),
         Field("last_ticket", "u64", "last ticket given out under the fifo policy"),
-        Field("retired_busy", "f64", "seconds of work done at seats that are free again"),
+        Field("retired_busy", "f64", "seconds of work done at clients that are free again"),
     ),
 )
 
-HEADER = Record(
+HEADER = RecordLayout(
     "header",
     (
         Field("magic", "u64", "gpuyard and a zero byte; written last, so a half-made file has none"),
@@ -160,16 +160,16 @@ HEADER = Record(
         Field("origin", "f64", "CLOCK_MONOTONIC at which the emulated clock started, from this same value"),
         Field("speed", "f64", "emulated seconds per second"),
         Field("created", "f64", "Unix time at which the node was made"),
-        Field("policy", "u64", "sharing policy: 0 time-slice, 1 fifo, 2 priority, 3 spatial, 4 partition, 5 exclusive"),
+        Field("policy", "u64", "number of the sharing policy, by the table in policy_codes.py"),
         Field("quantum", "f64", "seconds of a time slice"),
         Field("switch_cost", "f64", "seconds lost between two slices"),
         Field("capacity", "f64", "sum of demands that run at full speed under the spatial policy"),
-        Field("interference", "f64", "factor on a seat's rate for each other that is active, spatial policy"),
+        Field("interference", "f64", "factor on a client's rate for each other that is active, spatial policy"),
         Field("name", "text", "the node's name", 104),
     ),
 )
 
-GPU_STRIDE = GPU.length + SEATS * SEAT.length
+GPU_STRIDE = GPU.length + MAX_CLIENTS * CLIENT.length
 
 
 def gpu_offset(gpu: int) -> int:
@@ -177,9 +177,9 @@ def gpu_offset(gpu: int) -> int:
     return HEADER.length + gpu * GPU_STRIDE
 
 
-def seat_offset(gpu: int, seat: int) -> int:
-    """Where a seat's record begins; its breakpoints and then its marks follow its fields."""
-    return gpu_offset(gpu) + GPU.length + seat * SEAT.length
+def client_offset(gpu: int, client: int) -> int:
+    """Where a client's record begins; its breakpoints and then its samples follow its fields."""
+    return gpu_offset(gpu) + GPU.length + client * CLIENT.length
 
 
 def segment_length(gpus: int) -> int:
@@ -200,9 +200,9 @@ def c_header() -> str:
     constants = {
         "MAGIC": f"UINT64_C({MAGIC:#x})",
         "VERSION": VERSION,
-        "SEATS": SEATS,
-        "HISTORY": HISTORY,
-        "MARKS": MARKS,
+        "MAX_CLIENTS": MAX_CLIENTS,
+        "MAX_BREAKPOINTS": MAX_BREAKPOINTS,
+        "MAX_SAMPLES": MAX_SAMPLES,
         "WINDOW_S": WINDOW_S,
         "ATTACHED": ATTACHED,
         "FOLDER": f'"{FOLDER}"',
@@ -210,21 +210,21 @@ def c_header() -> str:
         "HEADER_LENGTH": HEADER.length,
         "GPU_LENGTH": GPU.length,
         "GPU_STRIDE": GPU_STRIDE,
-        "SEAT_LENGTH": SEAT.length,
+        "CLIENT_LENGTH": CLIENT.length,
     }
     lines = ["/* Generated from gpuyard/emulation/node/layout.py, which explains it. */", "#pragma once", ""]
     lines += ["#include <stddef.h>", "#include <stdint.h>", ""]
     lines += [f"#define GPUYARD_{name} {value}" for name, value in constants.items()]
     rings = [
         f"    struct gpuyard_{record.name} {name}[{size}];  /* a ring: number n is at n % {size} */"
-        for record, name, size in ((BREAKPOINT, "history", HISTORY), (MARK, "trail", MARKS))
+        for record, name, size in ((BREAKPOINT, "breakpoints", MAX_BREAKPOINTS), (SAMPLE, "samples", MAX_SAMPLES))
     ]
-    for record in (BREAKPOINT, MARK, SEAT, GPU, HEADER):
-        lines += ["", *_c_struct(record, rings if record is SEAT else [])]
+    for record in (BREAKPOINT, SAMPLE, CLIENT, GPU, HEADER):
+        lines += ["", *_c_struct(record, rings if record is CLIENT else [])]
     return "\n".join(lines) + "\n"
 
 
-def _c_struct(record: Record, rings: list[str]) -> list[str]:
+def _c_struct(record: RecordLayout, rings: list[str]) -> list[str]:
     name = f"struct gpuyard_{record.name}"
     lines = [f"{name} {{"]
     for each in record.fields:

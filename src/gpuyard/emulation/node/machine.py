@@ -1,4 +1,4 @@
-"""An emulated machine: its GPUs, the clock that its processes share, and the way to a seat at a GPU."""
+"""An emulated machine: its GPUs, the clock that its processes share, and how a process connects to a GPU."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Sequence
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import RealClock
-from gpuyard.emulation.node.crowd import SHARE, Crowd, Terms
-from gpuyard.emulation.node.layout import ATTACHED, HEADER, SEATS
-from gpuyard.emulation.node.making import GpuSlot, check_same, make, read_clock, read_sharing, read_slots, read_uuids
-from gpuyard.emulation.node.seat import Seat
+from gpuyard.emulation.node.client import SharedGpuClient
+from gpuyard.emulation.node.description import GpuSlot, check_same, make, read_clock, read_slots, read_uuids
+from gpuyard.emulation.node.gpu_busy import GpuBusyError
+from gpuyard.emulation.node.layout import ATTACHED, HEADER, MAX_CLIENTS
+from gpuyard.emulation.node.policy_codes import read_sharing
 from gpuyard.emulation.node.segment import MAKING, Segment, path_of
-from gpuyard.emulation.node.sharing import Policy, Sharing
-
-
-class GpuBusyError(InputError):
-    """A GPU takes no further process now, in words like CUDA's own."""
+from gpuyard.emulation.node.shared_gpu import ClientTerms, SharedGpu
+from gpuyard.policies.timeshare import TimeSharing, TimeSlice
 
 
 class Node:
@@ -28,13 +26,15 @@ class Node:
         self.gpus, self.uuids = read_slots(segment), read_uuids(segment)
         self.sharing = read_sharing(segment)
         self.clock = read_clock(segment)
-        self._crowds = [Crowd(segment, gpu, self.sharing, self.clock.speed) for gpu in range(len(self.gpus))]
-        self._seats: list[Seat] = []
+        self._shared_gpus = [SharedGpu(segment, gpu, self.sharing, self.clock.speed) for gpu in range(len(self.gpus))]
+        self._clients: list[SharedGpuClient] = []
 
     @classmethod
-    def open(cls, name: str, gpus: Sequence[GpuSlot], *, speed: float = 1.0, sharing: Sharing | None = None) -> Node:
+    def open(
+        cls, name: str, gpus: Sequence[GpuSlot], *, speed: float = 1.0, sharing: TimeSharing | None = None
+    ) -> Node:
         """Attach to the node of this name, or make it if no process uses it."""
-        path, clock, sharing = path_of(name), RealClock(speed), sharing or Sharing()
+        path, clock, sharing = path_of(name), RealClock(speed), sharing or TimeSlice()
         if not gpus:
             raise InputError("has no GPUs", field="node", value=name)
         while True:
@@ -60,7 +60,7 @@ class Node:
         segment.hold(ATTACHED, shared=True)
         return cls(segment)
 
-    def sit(
+    def connect(
         self,
         gpu: int,
         *,
@@ -68,22 +68,24 @@ class Node:
         share: float = 1.0,
         demand: float = 1.0,
         memory_limit: int | None = None,
-    ) -> Seat:
-        """Take a seat at a GPU. Under the partition policy, `share` also is the part of the memory one gets."""
-        terms = self._terms(gpu, priority, share, demand, memory_limit)
-        crowd = self._crowds[gpu]
-        with crowd.lock:
-            clock = crowd.reap(self.clock.now())
-            self._check_room(gpu, terms)
-            free = (seat for seat in range(SEATS) if seat not in crowd.seats)
-            number = next((seat for seat in free if crowd.take(seat, clock, terms)), None)
-        if number is None:
-            raise _busy(gpu, f"{SEATS} processes use it already, the most that one GPU takes")
-        seat = Seat(crowd, number, self.clock)
-        self._seats.append(seat)
-        return seat
+    ) -> SharedGpuClient:
+        """Become a client of a GPU. Under the partition policy, `share` also is the part of the memory one gets."""
+        from gpuyard.emulation.node.admission import check_room  # monitors do without it and what it imports
 
-    def _terms(self, gpu: int, priority: int, share: float, demand: float, memory_limit: int | None) -> Terms:
+        terms = self._terms(gpu, priority, share, demand, memory_limit)
+        shared = self._shared_gpus[gpu]
+        with shared.lock:
+            clock = shared.reap(self.clock.now())
+            check_room(gpu, shared, self.sharing, terms)
+            free = (client for client in range(MAX_CLIENTS) if client not in shared.clients)
+            number = next((client for client in free if shared.connect(client, clock, terms)), None)
+        if number is None:
+            raise GpuBusyError(gpu, f"{MAX_CLIENTS} processes use it already, the most that one GPU takes")
+        client = SharedGpuClient(shared, number, self.clock)
+        self._clients.append(client)
+        return client
+
+    def _terms(self, gpu: int, priority: int, share: float, demand: float, memory_limit: int | None) -> ClientTerms:
         """Check what a process asks for."""
         if not 0 <= gpu < len(self.gpus):
             raise InputError(f"is not a GPU of node {self.name!r}, which has {len(self.gpus)}", field="gpu", value=gpu)
@@ -94,31 +96,16 @@ class Node:
             raise InputError("is less than nothing", field="memory_limit", value=memory_limit)
         slot = self.gpus[gpu]
         limit = slot.memory_bytes if memory_limit is None else memory_limit
-        if self.sharing.policy is Policy.PARTITION:
-            limit = min(limit, max(0, int(share * slot.memory_bytes) - slot.context_bytes))
-        return Terms(limit, priority, share, demand)
-
-    def _check_room(self, gpu: int, terms: Terms) -> None:
-        """Refuse a process that the policy or the memory has no room for."""
-        crowd, slot = self._crowds[gpu], self.gpus[gpu]
-        if self.sharing.policy is Policy.EXCLUSIVE and crowd.seats:
-            raise _busy(gpu, "another process has it to itself")
-        if self.sharing.policy is Policy.PARTITION:
-            left = 1.0 - sum(crowd.reals[crowd.base(seat) + SHARE] for seat in crowd.seats)
-            if terms.share > left + 1e-9:
-                raise _busy(gpu, f"a share of {terms.share:g} was asked for, and {max(0.0, left):g} is left")
-        if crowd.memory_used + slot.context_bytes > slot.memory_bytes:
-            raise _busy(gpu, "its memory has no room for another process")
+        held = self.sharing.held_share(share)
+        if held:
+            limit = min(limit, max(0, int(held * slot.memory_bytes) - slot.context_bytes))
+        return ClientTerms(limit, priority, share, demand)
 
     def close(self) -> None:
-        """Leave all seats; the last one to go removes the node. A forked process has nothing to leave."""
+        """Disconnect from all GPUs; the last process to go removes the node. A forked one has nothing to give back."""
         if self._segment.is_open:
-            for seat in self._seats:
-                seat.leave()
+            for client in self._clients:
+                client.disconnect()
             self._segment.drop(ATTACHED)
             self._segment.remove_if_unused()
             self._segment.close()
-
-
-def _busy(gpu: int, why: str) -> GpuBusyError:
-    return GpuBusyError(f"all CUDA-capable devices are busy or unavailable: GPU {gpu}: {why}")

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.node import layout
-from gpuyard.emulation.node.layout import ATTACHED, HEADER, WORD, Record
+from gpuyard.emulation.node.layout import ATTACHED, HEADER, WORD, RecordLayout
 
 MAKING = 0
 """Byte of the header that is locked while a node is made or removed."""
@@ -115,13 +115,13 @@ class Segment:
         except FileNotFoundError:
             return False
 
-    def text(self, record: Record, offset: int, name: str) -> str:
+    def text(self, record: RecordLayout, offset: int, name: str) -> str:
         """Read a text."""
         start = offset + record.offsets[name]
         raw = self._bytes[start : start + record.size(name)].tobytes()
         return raw.partition(b"\0")[0].decode(errors="replace")
 
-    def set_text(self, record: Record, offset: int, name: str, text: str) -> None:
+    def set_text(self, record: RecordLayout, offset: int, name: str, text: str) -> None:
         """Write a text, cut to its field's size."""
         start, size = offset + record.offsets[name], record.size(name)
         self._bytes[start : start + size] = text.encode()[: size - 1].ljust(size, b"\0")
@@ -161,7 +161,7 @@ class Segment:
         return self.file >= 0
 
     def check_owner(self) -> None:
-        """Refuse a process that inherited this object through a fork: two processes cannot sit on one seat."""
+        """Refuse a process that inherited this object through a fork: two processes cannot be one client."""
         if self.is_open:
             return
         if self.pid == os.getpid():

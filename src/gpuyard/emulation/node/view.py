@@ -10,19 +10,20 @@ from itertools import pairwise
 from pathlib import Path
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.emulation.node.crowd import PID, PRIORITY, RESERVED, SAT_AT, SHARE, Crowd, Mark
-from gpuyard.emulation.node.layout import HEADER, SEAT, WINDOW_S
-from gpuyard.emulation.node.making import GpuSlot, read_clock, read_sharing, read_slots, read_uuids
+from gpuyard.emulation.node.description import GpuSlot, read_clock, read_slots, read_uuids
+from gpuyard.emulation.node.layout import CLIENT, HEADER, WINDOW_S
+from gpuyard.emulation.node.policy_codes import read_sharing
 from gpuyard.emulation.node.segment import Segment, folder
-from gpuyard.emulation.node.sharing import Sharing
+from gpuyard.emulation.node.shared_gpu import CONNECTED_AT, PID, PRIORITY, RESERVED, SHARE, SharedGpu, UsageSample
+from gpuyard.policies.timeshare import TimeSharing
 
 
 @dataclass(frozen=True)
-class SeatView:
+class ClientView:
     """One process at a GPU."""
 
     pid: int
-    sat_at: float
+    connected_at: float
     memory_bytes: int
     """What it holds, its context included."""
     reserved_bytes: int
@@ -32,7 +33,7 @@ class SeatView:
     priority: int
     share: float
     busy_s: float
-    """Seconds of GPU work done since it sat down."""
+    """Seconds of GPU work done since it connected."""
     utilisation: float
     """Part of the last second in which the GPU worked for it."""
 
@@ -51,7 +52,7 @@ class GpuView:
     """Seconds of work ever done on it."""
     utilisation: float
     """Part of the last second in which it worked."""
-    seats: tuple[SeatView, ...]
+    clients: tuple[ClientView, ...]
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class NodeView:
     created: float
     """Unix time."""
     speed: float
-    sharing: Sharing
+    sharing: TimeSharing
     gpus: tuple[GpuView, ...]
 
 
@@ -97,52 +98,52 @@ def _read(segment: Segment) -> NodeView:
     clock, sharing = read_clock(segment), read_sharing(segment)
     slots, uuids = read_slots(segment), read_uuids(segment)
     gpus = tuple(
-        _read_gpu(Crowd(segment, index, sharing, clock.speed), index, slot, uuid, clock.now())
+        _read_gpu(SharedGpu(segment, index, sharing, clock.speed), index, slot, uuid, clock.now())
         for index, (slot, uuid) in enumerate(zip(slots, uuids, strict=True))
     )
     name, created = segment.text(HEADER, 0, "name"), segment.reals[HEADER.word("created")]
     return NodeView(name, created, clock.speed, sharing, gpus)
 
 
-def _read_gpu(crowd: Crowd, index: int, slot: GpuSlot, uuid: str, now: float) -> GpuView:
-    with crowd.lock:
-        clock = crowd.reap(now)
-        seats = tuple(_read_seat(crowd, seat, clock) for seat in crowd.seats)
-        busy = min(1.0, sum(seat.utilisation for seat in seats))
-        return GpuView(index, slot, uuid, clock, crowd.memory_used, crowd.total_busy_seconds, busy, seats)
+def _read_gpu(shared: SharedGpu, index: int, slot: GpuSlot, uuid: str, now: float) -> GpuView:
+    with shared.lock:
+        clock = shared.reap(now)
+        clients = tuple(_read_client(shared, client, clock) for client in shared.clients)
+        busy = min(1.0, sum(client.utilisation for client in clients))
+        return GpuView(index, slot, uuid, clock, shared.memory_used, shared.total_busy_seconds, busy, clients)
 
 
-def _read_seat(crowd: Crowd, seat: int, now: float) -> SeatView:
-    words, base = crowd.words, crowd.base(seat)
+def _read_client(shared: SharedGpu, client: int, now: float) -> ClientView:
+    words, base = shared.words, shared.base(client)
     reserved = words[base + RESERVED]
-    return SeatView(
+    return ClientView(
         pid=words[base + PID],
-        sat_at=crowd.reals[base + SAT_AT],
-        memory_bytes=reserved + crowd.context_bytes,
+        connected_at=shared.reals[base + CONNECTED_AT],
+        memory_bytes=reserved + shared.context_bytes,
         reserved_bytes=reserved,
-        allocated_bytes=words[base + SEAT.word("allocated")],
-        peak_bytes=words[base + SEAT.word("peak")],
-        steps=words[base + SEAT.word("steps")],
-        priority=crowd.segment.signed[base + PRIORITY],
-        share=crowd.reals[base + SHARE],
-        busy_s=crowd.busy_seconds(seat, now),
-        utilisation=utilisation(crowd, seat, now),
+        allocated_bytes=words[base + CLIENT.word("allocated")],
+        peak_bytes=words[base + CLIENT.word("peak")],
+        steps=words[base + CLIENT.word("steps")],
+        priority=shared.segment.signed[base + PRIORITY],
+        share=shared.reals[base + SHARE],
+        busy_s=shared.busy_seconds(client, now),
+        utilisation=utilisation(shared, client, now),
     )
 
 
-def utilisation(crowd: Crowd, seat: int, now: float) -> float:
-    """Return the part of the last second of real time in which the GPU worked for a seat."""
-    base, window = crowd.base(seat), WINDOW_S * crowd.speed
-    trail = crowd.trail(base, now)
-    return min(1.0, max(0.0, (trail[0].done - _done_by(crowd.position_at(base, now - window), trail)) / window))
+def utilisation(shared: SharedGpu, client: int, now: float) -> float:
+    """Return the part of the last second of real time in which the GPU worked for a client."""
+    base, window = shared.base(client), WINDOW_S * shared.speed
+    samples = shared.samples(base, now)
+    return min(1.0, max(0.0, (samples[0].done - _done_by(shared.position_at(base, now - window), samples)) / window))
 
 
-def _done_by(position: float, trail: Sequence[Mark]) -> float:
-    """Return the work that a seat had done at a position; from one mark to the next it is taken to go on evenly."""
-    for later, earlier in pairwise(trail):
+def _done_by(position: float, samples: Sequence[UsageSample]) -> float:
+    """Return the work that a client had done at a position; from one sample to the next it is taken to go on evenly."""
+    for later, earlier in pairwise(samples):
         if later.idle_from <= position:
             return later.done
         if earlier.position <= position:
             part = (position - earlier.position) / (later.idle_from - earlier.position)
             return earlier.done + part * (later.done - earlier.done)
-    return trail[-1].done
+    return samples[-1].done

@@ -64,7 +64,7 @@ def activate(settings: Settings, *, as_cuda: bool = True) -> Session:
     check_torch()
     session = state.session = Session(settings)
     state.chance.seed(settings.seed)
-    values.Policy.compute = settings.compute
+    values.ComputeMode.compute = settings.compute
     backend.register(_device_module())
     autocast.register()
     torch.autograd.set_multithreading_enabled(False)  # a second thread would only add waiting for the interpreter lock
@@ -168,7 +168,7 @@ def _uncompiled(model: Any = None, **_: Any) -> Any:
 
 
 def _after_fork() -> None:
-    """A forked child, such as a DataLoader's worker, has no seat of its own and reports nothing."""
+    """A forked child, such as a DataLoader's worker, has no client of its own and reports nothing."""
     if state.session is not None:
         state.session.abandon()
 

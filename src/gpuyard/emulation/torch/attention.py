@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from gpuyard.emulation.torch import values
-from gpuyard.emulation.torch.learn import shapes_only
+from gpuyard.emulation.torch.operation_effects import shapes_only
 from gpuyard.emulation.torch.specials import special
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import EmulatedTensor, layout_of, new
 from gpuyard.emulation.torch.work import PRECISION
-from gpuyard.profiles.operations import OperationClass, Work, operation_costs
+from gpuyard.profiles.costs import operation_costs
+from gpuyard.profiles.operations import OperationClass, Work
 
 aten = torch.ops.aten
 
@@ -32,7 +33,7 @@ def attend(
     if enable_gqa:
         groups = query.shape[-3] // key.shape[-3]
         key, value = key.repeat_interleave(groups, -3), value.repeat_interleave(groups, -3)
-    if values.Policy.compute or query.dim() != 4:
+    if values.ComputeMode.compute or query.dim() != 4:
         return aten._scaled_dot_product_attention_math.default(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale
         )[0]

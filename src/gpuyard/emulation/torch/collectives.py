@@ -29,7 +29,7 @@ _CHECKED = ("all_reduce", "reduce", "broadcast", "reduce_scatter")
 
 
 @dataclass
-class Plan:
+class CollectivePlan:
     """A collective as one rank sees it."""
 
     operation: str
@@ -46,10 +46,10 @@ class Plan:
     """Whether two ranks on one GPU are a mistake."""
 
 
-class Meeting(Work):
+class PendingCollective(Work):
     """One collective of this rank."""
 
-    def __init__(self, queue: Queue, gpu: Gpu, plan: Plan, number: int, mine: Post) -> None:
+    def __init__(self, queue: CollectiveQueue, gpu: Gpu, plan: CollectivePlan, number: int, mine: Post) -> None:
         super().__init__()
         self.queue, self.gpu, self.plan, self.number, self.mine = queue, gpu, plan, number, mine
         self.end: float | None = None
@@ -98,7 +98,7 @@ class Meeting(Work):
 
     def get_future(self) -> Any:
         """Return something to be told when it is over."""
-        return Later(self.wait, lambda: list(self.plan.results))
+        return CollectiveFuture(self.wait, lambda: list(self.plan.results))
 
     def source_rank(self) -> int:
         """Return whom a message came from."""
@@ -106,7 +106,7 @@ class Meeting(Work):
 
     _source_rank = source_rank
 
-    def meet(self, posts: dict[int, Post], free_at: float) -> None:
+    def conclude(self, posts: dict[int, Post], free_at: float) -> None:
         """Find out when the exchange begins and ends, and what comes of it."""
         self._check(posts)
         everybody = [self.mine, *posts.values()]
@@ -142,7 +142,7 @@ def _described(post: Post) -> str:
     return f"{KINDS[post.kind]} of {post.nbytes} bytes"
 
 
-class Queue:
+class CollectiveQueue:
     """Collectives of one lane, which are met in the order in which they were issued."""
 
     def __init__(self, exchange: Exchange, *, target: int | None = None, source: int | None = None) -> None:
@@ -152,10 +152,10 @@ class Queue:
         self._receives, self._source = source is not None, exchange.rank if source is None else source
         self._one_way = target is not None
         self._received = 0
-        self._pending: deque[Meeting] = deque()
+        self._pending: deque[PendingCollective] = deque()
         self._free_at = 0.0
 
-    def issue(self, gpu: Gpu, plan: Plan, ready: float | None = None) -> Meeting:
+    def issue(self, gpu: Gpu, plan: CollectivePlan, ready: float | None = None) -> PendingCollective:
         """Begin a collective behind what is queued on the current stream, or at a position that was passed before."""
         if len(self._pending) >= SLOTS // 2:
             self._settle_first()
@@ -167,16 +167,16 @@ class Queue:
             number, self._received = self._received, self._received + 1
         else:
             number = self.exchange.post(self._target, post)
-        meeting = Meeting(self, gpu, plan, number, post)
-        self._pending.append(meeting)
-        return meeting
+        collective = PendingCollective(self, gpu, plan, number, post)
+        self._pending.append(collective)
+        return collective
 
-    def all_there(self, meeting: Meeting) -> bool:
-        """Say whether everybody that a meeting depends on has come."""
-        return all(self._has(source, meeting.number) for source in meeting.plan.sources)
+    def all_there(self, collective: PendingCollective) -> bool:
+        """Say whether everybody that a collective depends on has come."""
+        return all(self._has(source, collective.number) for source in collective.plan.sources)
 
-    def settle(self, last: Meeting | None = None) -> None:
-        """Meet the others for everything up to a meeting, or for all."""
+    def settle(self, last: PendingCollective | None = None) -> None:
+        """Meet the others for everything up to a collective, or for all."""
         while self._pending and (last is None or last.end is None):
             self._settle_first()
 
@@ -184,29 +184,29 @@ class Queue:
         return self.exchange.has(source, self.exchange.rank if self._receives else source, number)
 
     def _settle_first(self) -> None:
-        meeting = self._pending.popleft()
-        clock, rank = meeting.gpu.clock, self.exchange.rank
+        collective = self._pending.popleft()
+        clock, rank = collective.gpu.clock, self.exchange.rank
         before = clock.now()
         try:
             posts = {
                 source: self.exchange.read(
-                    source, rank if self._receives else source, meeting.number,
-                    f"join {meeting.plan.operation} number {meeting.number}",
+                    source, rank if self._receives else source, collective.number,
+                    f"join {collective.plan.operation} number {collective.number}",
                 )
-                for source in meeting.plan.sources
+                for source in collective.plan.sources
             }  # fmt: skip
         except LostRankError as error:
             raise DistBackendError(f"rank {rank} waits in vain: {error}") from None
-        if meeting.plan.sources:
+        if collective.plan.sources:
             clock.set_back(before)
-        meeting.meet(posts, self._free_at)
-        assert meeting.end is not None
-        self._free_at = meeting.end
+        collective.conclude(posts, self._free_at)
+        assert collective.end is not None
+        self._free_at = collective.end
         if not self._one_way:
-            self.exchange.took(self._source, meeting.number)
+            self.exchange.took(self._source, collective.number)
 
 
-class Later:
+class CollectiveFuture:
     """What `Work.get_future` returns: callbacks run when somebody waits, behind the exchange on the current stream."""
 
     def __init__(self, wait: Callable[[], object], outcome: Callable[[], Any]) -> None:
@@ -226,9 +226,9 @@ class Later:
         """Say whether the outcome was asked for already."""
         return bool(self._known)
 
-    def then(self, callback: Callable[[Any], Any]) -> Later:
+    def then(self, callback: Callable[[Any], Any]) -> CollectiveFuture:
         """Return what will be made of the outcome."""
-        return Later(self.wait, lambda: callback(self))
+        return CollectiveFuture(self.wait, lambda: callback(self))
 
     def add_done_callback(self, callback: Callable[[Any], None]) -> None:
         """Run something at once when the outcome is there."""

@@ -67,14 +67,14 @@ def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:
 _Metaclass: Any = type(torch._C.Generator)
 
 
-class _Kind(_Metaclass):
+class _GeneratorType(_Metaclass):
     """Lets every generator of torch count as one of ours."""
 
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, torch._C.Generator)
 
 
-class Generator(torch.Generator, metaclass=_Kind):
+class Generator(torch.Generator, metaclass=_GeneratorType):
     """A generator that may be asked for on a GPU; it draws on the host, where the few real numbers come from."""
 
     def __new__(cls, device: Any = "cpu") -> Generator:

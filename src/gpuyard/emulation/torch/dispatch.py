@@ -14,10 +14,11 @@ import torch
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import values
-from gpuyard.emulation.torch.learn import Alias, Fresh, Lesson, Reshaped, Same, learn
+from gpuyard.emulation.torch.cuda_messages import mixed_devices
+from gpuyard.emulation.torch.operation_effects import OperationEffect, observe_effect
+from gpuyard.emulation.torch.operation_results import compute, give
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, layouts, reshape, view, wrap
-from gpuyard.emulation.torch.wording import mixed_devices
+from gpuyard.emulation.torch.tensor import EmulatedTensor, layouts
 
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
@@ -37,10 +38,10 @@ SIZED_BY_FLOATS = {
 _PLAIN = frozenset({int, bool, str, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format})
 """Types whose values are part of the key as they are."""
 
-MOST_LESSONS = 200_000
+MOST_EFFECTS = 200_000
 """What is learned takes about a kilobyte each; programs whose shapes never repeat would fill the host with it."""
 
-_lessons: dict[tuple[Any, ...], Lesson] = {}
+_effects: dict[tuple[Any, ...], OperationEffect] = {}
 _in_backward = torch._C._current_graph_task_id
 
 
@@ -73,24 +74,24 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not tensors or func in SIZED_BY_FLOATS:
         key.append(_floats(args, kwargs))
     whole_key = tuple(key)
-    lesson = _lessons.get(whole_key)
-    if lesson is None:
+    effect = _effects.get(whole_key)
+    if effect is None:
         if _is_composed(func):
             SPECIAL[func] = _decompose
             return _decompose(func, args, kwargs)
-        if len(_lessons) >= MOST_LESSONS:
+        if len(_effects) >= MOST_EFFECTS:
             forget()
-        lesson = _lessons[whole_key] = learn(func, args, kwargs, tensors)
+        effect = _effects[whole_key] = observe_effect(func, args, kwargs, tensors)
     gpu = _common_gpu(func, tensors)
-    seconds = lesson.seconds(gpu.kind)[state.optimizing or _in_backward() != -1]
+    seconds = effect.seconds(gpu.kind)[state.optimizing or _in_backward() != -1]
     if seconds:
         gpu.launch(seconds * state.seconds_scale)
-    if lesson.keeps_values and values.all_known(tensors):
-        return values.compute(func, args, kwargs, lesson, tensors, gpu)
-    for position in lesson.mutates:
+    if effect.keeps_values and values.all_known(tensors):
+        return compute(func, args, kwargs, effect, tensors, gpu)
+    for position in effect.mutates:
         block = tensors[position].block
         block.values, block.step = None, state.steps
-    return give(lesson, tensors, gpu)
+    return give(effect, tensors, gpu)
 
 
 def _is_composed(func: Any) -> bool:
@@ -104,29 +105,8 @@ def _decompose(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def forget() -> None:
     """Learn everything anew, because there is too much of it or torch makes other things of the same arguments."""
-    _lessons.clear()
+    _effects.clear()
     layouts.clear()
-
-
-def give(lesson: Lesson, tensors: list[Any], gpu: Gpu) -> Any:
-    """Make the results of an operation, without values."""
-    shape = lesson.container
-    if shape is None:
-        return _result(lesson.results[0], tensors, gpu)
-    return shape([_result(result, tensors, gpu) for result in lesson.results])
-
-
-def _result(result: Any, tensors: list[Any], gpu: Gpu) -> Any:
-    kind = type(result)
-    if kind is Fresh:
-        return wrap(result.form, Block(gpu, result.nbytes))
-    if kind is Alias:
-        return view(result.form, tensors[result.source])
-    if kind is Same:
-        return tensors[result.source]
-    if kind is Reshaped:
-        return reshape(tensors[result.source], result.form)
-    return result
 
 
 def _add(key: list[Any], tensors: list[Any], arg: Any) -> None:

@@ -13,14 +13,14 @@ from torch.distributed.distributed_c10d import GroupName
 from gpuyard.emulation.collectives import HOST_LINK, gpu_link, seconds
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.exchange import Exchange, LostRankError
-from gpuyard.emulation.torch.collectives import Meeting, Plan, Queue, Rows
+from gpuyard.emulation.torch.collectives import CollectivePlan, CollectiveQueue, PendingCollective, Rows
 from gpuyard.emulation.torch.payload import Blob
 from gpuyard.emulation.torch.state import state
 
 Tensors = Sequence[Any]
 
 
-class Options:
+class GroupOptions:
     """What a program may say about a group of NCCL's; nothing of it changes an emulated one."""
 
     def __init__(self, is_high_priority_stream: bool = False, **_: Any) -> None:
@@ -31,13 +31,13 @@ class Options:
 class RankOfGroup(ProcessGroup):
     """One rank of a group; tensors of the host go to a group of gloo's, if there is one."""
 
-    Options = Options
+    Options = GroupOptions
 
     supports_splitting = supports_coalescing = supports_time_estimate = False
 
     def __init__(self, store: Any, rank: int, size: int, options: Any = None) -> None:
         super().__init__(rank, size)  # type: ignore[call-arg]  # declared with a store, which fails
-        self.options = options or Options()
+        self.options = options or GroupOptions()
         self.through_host = False
         """Whether GPU tensors take the way over the host, as with gloo."""
         self.host: ProcessGroup | None = None
@@ -49,7 +49,7 @@ class RankOfGroup(ProcessGroup):
             self._exchange = Exchange(store, rank, size, self.options._timeout.total_seconds())
         except LostRankError as error:
             raise DistBackendError(str(error)) from None
-        self._queues = {"": Queue(self._exchange)}
+        self._queues = {"": CollectiveQueue(self._exchange)}
         self._last_gpu: Gpu | None = None
         self._name, self._desc = GroupName(""), ""
 
@@ -109,9 +109,9 @@ class RankOfGroup(ProcessGroup):
     def _issue(
         self, operation: str, counted: Tensors, gives: Sequence[Blob], sources: Sequence[int],
         deliver: Callable[[Rows], None],
-        results: Tensors, *, gpu: Gpu | None = None, queue: Queue | None = None, ready: float | None = None,
+        results: Tensors, *, gpu: Gpu | None = None, queue: CollectiveQueue | None = None, ready: float | None = None,
         blocks_host: bool = False,
-    ) -> Meeting:  # fmt: skip
+    ) -> PendingCollective:  # fmt: skip
         gpu = counted[0].block.gpu if gpu is None else gpu
         assert gpu is not None
         if self.settle not in gpu.timeline.settlers:
@@ -122,15 +122,15 @@ class RankOfGroup(ProcessGroup):
         duration = seconds(operation, nbytes, len(self._ranks), link)
         if self.through_host:
             duration += 2 * gpu.kind.copy_seconds(nbytes, pinned=True)
-        plan = Plan(
+        plan = CollectivePlan(
             operation, nbytes, duration, sources, deliver, gives, results,
             blocks_host=blocks_host or self.through_host, one_gpu_each=not self.through_host,
         )  # fmt: skip
         return (queue or self._queues[""]).issue(gpu, plan, ready)
 
-    def _queue(self, name: str, **ends: int) -> Queue:
+    def _queue(self, name: str, **ends: int) -> CollectiveQueue:
         if name not in self._queues:
-            self._queues[name] = Queue(self._exchange, **ends)
+            self._queues[name] = CollectiveQueue(self._exchange, **ends)
         return self._queues[name]
 
     def _if_me(self, root: int) -> list[int]:

@@ -16,7 +16,7 @@ _NAMES = {
 }  # fmt: skip
 
 
-class _Kind(type):
+class _TensorType(type):
     """The type of these types: an emulated tensor is an instance by its dtype."""
 
     dtype: torch.dtype
@@ -29,7 +29,7 @@ class _Kind(type):
         return moves.cuda(host(*args))
 
 
-_kinds: dict[str, _Kind] = {}
+_kinds: dict[str, _TensorType] = {}
 """By full name."""
 
 
@@ -38,7 +38,7 @@ def _type(self: Any, dtype: Any = None, non_blocking: bool = False, **_: Any) ->
     if dtype is None:
         return _name(self) if type(self) is EmulatedTensor else _original(self)
     kind = _kinds.get(dtype) if isinstance(dtype, str) else dtype
-    if isinstance(kind, _Kind):
+    if isinstance(kind, _TensorType):
         return moves.cuda(self, non_blocking=non_blocking).to(kind.dtype)
     if type(self) is EmulatedTensor and not isinstance(dtype, torch.dtype):
         return _original(self.cpu(), dtype)
@@ -59,7 +59,7 @@ _set_default = torch.set_default_tensor_type
 def _set_default_tensor_type(kind: Any) -> None:
     """Make new tensors of a type, and on the GPU if it names one."""
     found = _kinds.get(kind) if isinstance(kind, str) else kind
-    if isinstance(found, _Kind):
+    if isinstance(found, _TensorType):
         torch.set_default_dtype(found.dtype)
         torch.set_default_device("cuda")
     else:
@@ -71,7 +71,7 @@ def install() -> None:
     """Put the types into `torch.cuda`."""
     for prefix, dtype in _NAMES.items():
         name = f"{prefix}Tensor"
-        kind = _Kind(name, (), {"dtype": dtype, "is_cuda": True, "__module__": "torch.cuda"})
+        kind = _TensorType(name, (), {"dtype": dtype, "is_cuda": True, "__module__": "torch.cuda"})
         _kinds[f"torch.cuda.{name}"] = kind
         setattr(torch.cuda, name, kind)
     torch.Tensor.type = _type

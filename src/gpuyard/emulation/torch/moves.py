@@ -14,7 +14,7 @@ import torch
 from torch.nn.parameter import UninitializedTensorMixin
 
 from gpuyard.emulation.torch import pinned
-from gpuyard.emulation.torch.learn import shapes_only
+from gpuyard.emulation.torch.operation_effects import shapes_only
 from gpuyard.emulation.torch.specials import between
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, become, layout_of, new

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.distributed import AllreduceOptions, ReduceOp
 
-from gpuyard.emulation.torch.collectives import Meeting, Rows
+from gpuyard.emulation.torch.collectives import PendingCollective, Rows
 from gpuyard.emulation.torch.group import RankOfGroup, Tensors
 from gpuyard.emulation.torch.payload import Blob, blob_of, part, reduced, restored
 from gpuyard.emulation.torch.specials import overwrite
@@ -20,7 +20,7 @@ from gpuyard.emulation.torch.tensor import EmulatedTensor
 
 
 class EmulatedGroup(RankOfGroup):
-    """The operations of a group, by the names that torch calls them. Each returns a `Meeting`."""
+    """The operations of a group, by the names that torch calls them. Each returns a `PendingCollective`."""
 
     def allreduce(self, tensors: Any, opts: Any = None, **named: Any) -> Any:
         """Combine tensors over all ranks, in place."""
@@ -31,7 +31,7 @@ class EmulatedGroup(RankOfGroup):
 
     allreduce_coalesced = allreduce
 
-    def all_reduce_from(self, tensors: Tensors, operation: Any, ready: float | None = None) -> Meeting:
+    def all_reduce_from(self, tensors: Tensors, operation: Any, ready: float | None = None) -> PendingCollective:
         """Combine tensors over all ranks; `ready` is a position since when they are, if that is not now."""
 
         def deliver(rows: Rows) -> None:

@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from gpuyard.emulation.torch import made_up, values
+from gpuyard.emulation.torch import synthetic_values, values
 from gpuyard.emulation.torch.tensor import EmulatedTensor
 
 
 def item(self: EmulatedTensor) -> Any:
     """Return the one number of a tensor; marked if it is made up."""
     number = torch._C.TensorBase.item(self)
-    return number if values.known(self) is not None else made_up.marked(number)
+    return number if values.known(self) is not None else synthetic_values.marked(number)
 
 
 def tolist(self: EmulatedTensor) -> Any:
@@ -25,7 +25,7 @@ def decide(self: EmulatedTensor) -> bool:
     """Let a program branch on a tensor; says once where that happens without a value."""
     number = torch._C.TensorBase.item(self)
     if values.known(self) is None:
-        made_up.branched()
+        synthetic_values.branched()
     return bool(number)
 
 

@@ -9,12 +9,13 @@ import torch
 from torch._decomp import decomposition_table
 
 from gpuyard.emulation.torch import values
-from gpuyard.emulation.torch.learn import shapes_only
+from gpuyard.emulation.torch.operation_effects import shapes_only
 from gpuyard.emulation.torch.specials import special
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import EmulatedTensor, layout_of, new
 from gpuyard.emulation.torch.work import PRECISION
-from gpuyard.profiles.operations import OperationClass, Phase, Work, operation_costs
+from gpuyard.profiles.costs import operation_costs
+from gpuyard.profiles.operations import OperationClass, Phase, Work
 
 aten = torch.ops.aten
 
@@ -34,7 +35,7 @@ def _layers(name: str) -> dict[str, Callable[..., Any]]:
         data: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float, train: bool,
         bidirectional: bool, batch_first: bool,
     ) -> Any:  # fmt: skip
-        if values.Policy.compute:
+        if values.ComputeMode.compute:
             step_by_step = decomposition_table[getattr(aten, name).input]
             return step_by_step(data, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)
         return _fused(mode, data, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first, [])
@@ -43,7 +44,7 @@ def _layers(name: str) -> dict[str, Callable[..., Any]]:
         data: Any, batch_sizes: Any, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
         train: bool, bidirectional: bool,
     ) -> Any:  # fmt: skip
-        if values.Policy.compute:
+        if values.ComputeMode.compute:
             step_by_step = decomposition_table[getattr(aten, name).data]
             return step_by_step(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
         sizes = batch_sizes.tolist()

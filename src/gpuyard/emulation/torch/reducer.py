@@ -17,7 +17,7 @@ from torch.autograd import Variable
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch.buckets import Bucket, reached_from
-from gpuyard.emulation.torch.collectives import Later
+from gpuyard.emulation.torch.collectives import CollectiveFuture
 from gpuyard.emulation.torch.state import state
 
 dist: Any = torch.distributed
@@ -146,14 +146,14 @@ class Reducer:
             return hook(hook_state, bucket)
         return self._run_allreduce_hook(bucket)
 
-    def _run_allreduce_hook(self, bucket: Bucket) -> Later:
+    def _run_allreduce_hook(self, bucket: Bucket) -> CollectiveFuture:
         """Begin to average a bucket over all ranks."""
         divisor = self._divide_by()
         operation = dist.ReduceOp.AVG if divisor == self._group.size() else dist.ReduceOp.SUM
         if operation == dist.ReduceOp.SUM:
             bucket.flat.div_(divisor)
         work = self._group.all_reduce_from([bucket.flat], operation, bucket.ready)
-        return Later(work.wait, bucket.buffer)
+        return CollectiveFuture(work.wait, bucket.buffer)
 
     def _divide_by(self) -> int:
         """Return how many ranks still train."""

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 
 from gpuyard.emulation.device import Gpu
-from gpuyard.emulation.torch import made_up, values
 from gpuyard.emulation.torch import pinned as pinned_memory
+from gpuyard.emulation.torch import synthetic_values, values
 from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, plain
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, become, layout_of, new, view
@@ -104,7 +104,7 @@ def _to_host(source: EmulatedTensor, dtype: torch.dtype, *, pinned: bool, blocki
     if contents is not None:
         return contents.to(dtype, copy=True)
     if source.form.numel <= values.MOST_FLOATS:
-        return torch.full(source.form.size, made_up.scalar(dtype, source.block.step), dtype=dtype)
+        return torch.full(source.form.size, synthetic_values.scalar(dtype, source.block.step), dtype=dtype)
     return torch.zeros(source.form.size, dtype=dtype).as_strided(*_dense(source.form))
 
 
@@ -140,7 +140,11 @@ def _item(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     contents = values.known(tensor)
     if contents is not None:
         return contents.item()
-    return bool(tensor.block.guess) if tensor.dtype is torch.bool else made_up.scalar(tensor.dtype, tensor.block.step)
+    return (
+        bool(tensor.block.guess)
+        if tensor.dtype is torch.bool
+        else synthetic_values.scalar(tensor.dtype, tensor.block.step)
+    )
 
 
 @special(aten.equal.default, aten.allclose.default)
@@ -148,7 +152,7 @@ def _equal(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known = [values.known(tensor) for tensor in args[:2]]
     args[0].block.gpu.synchronize()
     if known[0] is None or known[1] is None:
-        made_up.branched()
+        synthetic_values.branched()
         return args[0].shape == args[1].shape
     return func(*known, *args[2:], **kwargs)
 

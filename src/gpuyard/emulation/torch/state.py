@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from gpuyard.emulation.session import Session
 
 
-class Here(threading.local):
+class ThreadState(threading.local):
     """What each thread has of its own, as with CUDA."""
 
     current = 0
     target: int | None = None
 
 
-class State:
+class ProcessState:
     """The session, the GPU that is current, and which part of a training step runs."""
 
     __slots__ = (
@@ -40,7 +40,7 @@ class State:
         self.session: Session | None = None
         self.chance = random.Random(0)  # noqa: S311 - jitter needs no secrets
         """Where jitter comes from."""
-        self.here = Here()
+        self.here = ThreadState()
         self.generators: dict[int, torch.Generator] = {}
         """Random state of each GPU, apart from the host's."""
         self.capturing = False
@@ -84,4 +84,4 @@ class State:
         return self.generators[index]
 
 
-state = State()
+state = ProcessState()

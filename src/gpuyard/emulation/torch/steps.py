@@ -14,11 +14,11 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.settings import UNPROFILED
-from gpuyard.emulation.torch.anchor import Anchor, variation
-from gpuyard.emulation.torch.shortcut import Shortcut
+from gpuyard.emulation.torch.profiled_passes import ProfiledPasses, variation
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import EmulatedTensor
-from gpuyard.profiles.operations import operation_costs
+from gpuyard.emulation.torch.whole_passes import WholePasses
+from gpuyard.profiles.costs import operation_costs
 from gpuyard.profiles.step_store import find_step_profile
 from gpuyard.profiles.steps import StepProfile, signature
 
@@ -30,26 +30,28 @@ class Follower:
     """A model on a GPU, and what is done about its passes."""
 
     def __init__(self, profile: StepProfile | None) -> None:
-        self.anchor = None if profile is None else Anchor(profile)
-        self.shortcut = Shortcut()
+        self.profiled_passes = None if profile is None else ProfiledPasses(profile)
+        self.whole_passes = WholePasses()
 
     def call(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
     ) -> Any:
         """Carry out a forward pass."""
-        if self.anchor is not None:
-            self.anchor.finish_step()
-            self.anchor.before_forward(args, kwargs)
-        output = self.shortcut.run(module, args, kwargs, run)
-        if self.anchor is not None:
-            self.anchor.after_forward(module.training)
+        if state.session is not None and not state.capturing:
+            state.session.begin_pass()
+        if self.profiled_passes is not None:
+            self.profiled_passes.finish_step()
+            self.profiled_passes.before_forward(args, kwargs)
+        output = self.whole_passes.run(module, args, kwargs, run)
+        if self.profiled_passes is not None:
+            self.profiled_passes.after_forward(module.training)
         return output
 
     def finish_step(self) -> None:
         """End the backward pass, if one is running."""
-        self.shortcut.finish_step()
-        if self.anchor is not None:
-            self.anchor.finish_step()
+        self.whole_passes.finish_step()
+        if self.profiled_passes is not None:
+            self.profiled_passes.finish_step()
 
 
 _followers: dict[int, Follower] = {}
@@ -137,17 +139,19 @@ def _calling(original: Any) -> Any:
 def _before_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizing = True
     for follower in tuple(_followers.values()):
-        follower.shortcut.before_step()
+        follower.whole_passes.before_step()
 
 
 def _after_step(optimizer: Any, args: Any, kwargs: Any) -> None:
     state.optimizing = False
     state.steps += 1
-    anchored = False
+    profiled = False
     for follower in tuple(_followers.values()):
         follower.finish_step()
-        anchored = anchored or follower.anchor is not None
-    if not anchored:
+        profiled = profiled or follower.profiled_passes is not None
+    if not profiled:
         state.seconds_scale = variation(state.steps)
     if state.session is not None:
         state.session.report.steps = state.steps
+        if not state.capturing:  # what is captured is not carried out
+            state.session.end_step()

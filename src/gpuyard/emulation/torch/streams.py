@@ -71,11 +71,11 @@ class Stream:
     """A queue of one GPU."""
 
     def __init__(
-        self, device: Any = None, priority: int = 0, *, _queue: timeline.Stream | None = None, **_: Any
+        self, device: Any = None, priority: int = 0, *, _queue: timeline.StreamQueue | None = None, **_: Any
     ) -> None:
         self._gpu = gpu_of(device)
         self._queue = self._gpu.timeline.new_stream(priority) if _queue is None else _queue
-        self._outer: list[tuple[int, timeline.Stream]] = []
+        self._outer: list[tuple[int, timeline.StreamQueue]] = []
 
     @property
     def device(self) -> torch.device:

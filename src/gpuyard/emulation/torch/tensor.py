@@ -10,8 +10,8 @@ import torch
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.memory import MemoryFullError
+from gpuyard.emulation.torch.cuda_messages import out_of_memory
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.wording import out_of_memory
 
 BACKEND = "emu"
 """What the device is called inside torch, and by programs that ask for it by name."""

@@ -24,7 +24,7 @@ def refuse(*args: Any, **kwargs: Any) -> NoReturn:
     raise NotImplementedError(REFUSAL)
 
 
-class Finder:
+class ShardingFinder:
     """Lets FSDP be imported, as libraries do just to know its name, and replaces what would shard a model."""
 
     def find_spec(
@@ -50,7 +50,7 @@ class Finder:
 def install() -> None:
     """Be ready for a program that shards its model."""
     if FSDP not in sys.modules:
-        sys.meta_path.insert(0, Finder())
+        sys.meta_path.insert(0, ShardingFinder())
     for schema in torch._C._jit_get_all_schemas():
         namespace, _, name = schema.name.partition("::")
         if namespace == "_c10d_functional":

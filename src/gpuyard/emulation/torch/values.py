@@ -9,15 +9,12 @@ program branches on such a value.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch.tensor import BACKEND, Block, EmulatedTensor, Layout, wrap
-
-if TYPE_CHECKING:
-    from gpuyard.emulation.torch.learn import Lesson
 
 MOST_FLOATS = 4096
 MOST_INTEGERS = 1 << 18
@@ -35,7 +32,7 @@ HOST = torch.device("cpu")
 _AS_THEY_ARE = frozenset({int, float, bool, str, type(None), torch.dtype, torch.layout, torch.memory_format})
 
 
-class Policy:
+class ComputeMode:
     """Whether everything is computed on the host (`--compute`)."""
 
     compute = False
@@ -43,7 +40,7 @@ class Policy:
 
 def worth_keeping(form: Layout) -> bool:
     """Say whether a tensor of this layout keeps values when they are known."""
-    if Policy.compute:
+    if ComputeMode.compute:
         return True
     if form.dtype.is_floating_point or form.dtype.is_complex:
         return form.extent <= MOST_FLOATS
@@ -56,7 +53,7 @@ def computable(func: Any) -> bool:
     """Say whether an operation's values follow from its arguments; what is random has none, unless all is computed."""
     if func._schema.name in SETS_ASIDE:
         return False
-    return Policy.compute or torch.Tag.nondeterministic_seeded not in func.tags
+    return ComputeMode.compute or torch.Tag.nondeterministic_seeded not in func.tags
 
 
 def all_known(tensors: list[Any]) -> bool:
@@ -90,26 +87,6 @@ def with_values(form: Layout, gpu: Gpu, contents: torch.Tensor) -> EmulatedTenso
     if worth_keeping(form):
         keep(tensor.block, form, contents)
     return tensor
-
-
-def compute(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], lesson: Lesson, tensors: list[Any], gpu: Gpu
-) -> Any:
-    """Carry out an operation for real on the copies that its arguments keep."""
-    from gpuyard.emulation.torch.dispatch import give
-
-    contents = iter([known(tensor) if type(tensor) is EmulatedTensor else tensor for tensor in tensors])
-    placed = [replaced(arg, contents, HOST) for arg in args]
-    named = {name: replaced(arg, contents, HOST) for name, arg in kwargs.items()}
-    computed = func(*placed, **named)
-    sources = {id(tensor.block) for tensor in tensors if type(tensor) is EmulatedTensor}
-    given = give(lesson, tensors, gpu)
-    pairs = zip(given, computed, strict=True) if lesson.container else ((given, computed),)
-    for mine, real in pairs:
-        fresh = type(mine) is EmulatedTensor and id(mine.block) not in sources
-        if fresh and real.shape == mine.form.size:  # what is saved for the backward pass may differ between devices
-            keep(mine.block, mine.form, real)
-    return given
 
 
 def replaced(arg: Any, stand_ins: Iterator[Any], device: torch.device) -> Any:

@@ -53,7 +53,7 @@ _OPERATORS = (
 _declared: list[Any] = []
 
 
-class Finder:
+class TorchvisionFinder:
     """Looks over the import of torchvision's shoulder, and finds nothing itself."""
 
     def find_spec(
@@ -71,7 +71,7 @@ class Finder:
 
 def watch_import() -> None:
     """Be ready for a program that imports torchvision, or is importing it: it imports torch before its operators."""
-    sys.meta_path.insert(0, Finder())
+    sys.meta_path.insert(0, TorchvisionFinder())
     begun = sys.modules.get("torchvision")
     if begun is not None:
         declare_operators(begun.__spec__)

@@ -10,23 +10,28 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.kernel import Boxed, Bytes, Floats, Ints, Small, inner, kernel
-from gpuyard.core.ledger import SLACK, WHOLE, Books
-from gpuyard.policies.allocate.consolidation import Notes, consolidate
-from gpuyard.policies.allocate.placement import Desk, open_desk, place, put, release
+from gpuyard.core.arrays import Bytes, Floats, Ints, Small
+from gpuyard.core.books import DEMANDS, SLACK, Books
+from gpuyard.core.grants import WHOLE
+from gpuyard.core.kernel import Boxed, inner, kernel
+from gpuyard.policies.allocate.consolidation import Choices, consolidate
+from gpuyard.policies.arrange import arrange
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.snapshot import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES, Tables
+from gpuyard.policies.placement.choosing import Draft, assign, open_draft, place, release, write
+from gpuyard.policies.placement.ranking import MANY, Ranking, best_node, note_changes, open_ranking
+from gpuyard.policies.plan import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES
+from gpuyard.policies.tables import Tables
 
 
-class Seats(NamedTuple):
-    """The outcome: who is to sit down where, who must get up, and why the others wait."""
+class Placements(NamedTuple):
+    """The outcome: who is to go where, who must stop, and why the others wait."""
 
     jobs: Ints  # those who start or move
     first: Ints
     gpu_ids: Small
     stopped: Ints
     reasons: Bytes
-    desk: Desk
+    draft: Draft
 
 
 STAYS, OUT = -2, -1
@@ -34,10 +39,25 @@ STAYS, OUT = -2, -1
 
 
 @inner
-def _choose_type(pool: Ints, allowed: int, need: int) -> int:
+def _choose_type(jobs: Jobs, job: int, pool: Ints, need: int) -> int:
+    """The type on which the job is fastest among those with enough GPUs left; of equals, the one with most left."""
     best = -1
     for t in range(len(pool)):
-        if allowed >> t & 1 and pool[t] >= need and (best < 0 or pool[t] > pool[best]):
+        if not jobs.types[job] >> t & 1 or pool[t] < need:
+            continue
+        gain = 1.0 if best < 0 else jobs.type_speed[job, t] - jobs.type_speed[job, best]
+        if gain > 0.0 or (gain == 0.0 and pool[t] > pool[best]):
+            best = t
+    return best
+
+
+@inner
+def _next_type(jobs: Jobs, job: int, tried: int) -> int:
+    """The type on which the job is fastest among those not tried yet; -1 after the last."""
+    best = -1
+    for t in range(jobs.type_speed.shape[1]):
+        left = jobs.types[job] >> t & 1 and not tried >> t & 1
+        if left and (best < 0 or jobs.type_speed[job, t] > jobs.type_speed[job, best]):
             best = t
     return best
 
@@ -54,18 +74,27 @@ def _pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
 @inner
 def _admit(
     jobs: Jobs, books: Books, order: Ints, quotas: Ints, pool: Ints, missing: int, used: Ints, reasons: Bytes,
-    target: Ints,
-) -> int:  # fmt: skip
-    """Choose by GPU count alone: for each job a GPU type to go to, STAYS or OUT. Returns how many are to be placed."""
+    target: Ints, met: Ints,
+) -> tuple[int, int]:  # fmt: skip
+    """Choose by GPU count alone: for each job a GPU type to go to, STAYS or OUT.
+
+    Returns how many are to be placed, and how many positions are listed in `met`: of all who are admitted or run.
+    """
     left = pool.sum()
     one_type = len(pool) == 1
-    arrivals = 0
+    arrivals, listed, running = 0, 0, books.busy[0]
     for i in range(len(order)):
+        reasons[i] = NODES if missing > 0 else GPUS
+        if left < jobs.smallest[0] and running == 0:
+            continue
         job = order[i]
         target[i] = OUT
-        reasons[i] = NODES if missing > 0 else GPUS
+        if books.slot[job] >= 0:
+            met[listed] = i
+            listed += 1
+            running -= 1
         need = jobs.need[job]
-        if left < need:
+        if left < need or jobs.types[job] == 0:
             continue
         if len(quotas) and used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
             reasons[i] = QUOTA
@@ -73,158 +102,155 @@ def _admit(
         kind = 0
         if books.slot[job] >= 0:
             if not one_type:
-                kind = jobs.node_type[books.gpu_node[books.held_gpus[books.first_held[job]]]]
+                kind = jobs.node_type[books.gpu_node[books.line_gpu[books.first_line[job]]]]
             if pool[kind] >= need:
                 target[i] = STAYS
                 reasons[i] = PLACED
         if target[i] == OUT:
             if not one_type:
-                kind = _choose_type(pool, jobs.types[job], need)
+                kind = _choose_type(jobs, job, pool, need)
                 if kind < 0:
                     continue
             target[i] = kind
             arrivals += 1
+            if books.slot[job] < 0:
+                met[listed] = i
+                listed += 1
         pool[kind] -= need
         left -= need
         if len(quotas):
             used[jobs.tenant[job]] += need
-    return arrivals
+    return arrivals, listed
+
+
+@kernel
+def _largest_first(jobs: Jobs, order: Ints, new: Ints) -> Ints:
+    """Sort positions by GPUs, then CPU and memory demand, descending (Synergy, OSDI'22, section 4.2); equals stay."""
+    bulk = np.empty(len(new), dtype=np.int64)
+    for n in range(len(new)):
+        bulk[n] = jobs.bulk[order[new[n]]]
+    largest: Ints = new[arrange(new, bulk, np.zeros(len(new)))]
+    return largest
 
 
 @inner
-def _largest_first(jobs: Jobs, order: Ints, new: Ints) -> None:
-    """Sort positions by GPUs, then CPU and memory wishes, descending (Synergy, OSDI'22, section 4.2)."""
-    for i in range(1, len(new)):
-        one = new[i]
-        k = i - 1
-        while k >= 0 and _larger(jobs, order[one], order[new[k]]):
-            new[k + 1] = new[k]
-            k -= 1
-        new[k + 1] = one
-
-
-@inner
-def _larger(jobs: Jobs, a: int, b: int) -> bool:
-    if jobs.gpus[a] * jobs.milli[a] != jobs.gpus[b] * jobs.milli[b]:
-        return bool(jobs.gpus[a] * jobs.milli[a] > jobs.gpus[b] * jobs.milli[b])
-    for r in range(2):
-        if jobs.wanted[a, r] != jobs.wanted[b, r]:
-            return bool(jobs.wanted[a, r] > jobs.wanted[b, r])
-    return False
-
-
-@inner
-def _old_place_is_free(desk: Desk, jobs: Jobs, books: Books, job: int, needs: Floats) -> bool:
+def _old_place_is_free(draft: Draft, jobs: Jobs, books: Books, job: int, required: Floats) -> bool:
     """Whether a job that lost its place in this very round can have it back."""
-    first, wide = books.first_held[job], books.gpus[job]
+    first, wide = books.first_line[job], books.lines[job]
     for i in range(first, first + wide):
-        gpu = books.held_gpus[i]
+        gpu = books.line_gpu[i]
         node = books.gpu_node[gpu]
-        if desk.gpu_free[gpu] < books.milli[job] or books.up[node] == 0:
+        if draft.gpu_free[gpu] < books.part[job] or books.up[node] == 0:
             return False
-        if len(needs):
+        if len(required):
             together = 0
             for k in range(first, first + wide):
-                together += books.gpu_node[books.held_gpus[k]] == node
-            for r in range(3):
-                if needs[job, jobs.node_kind[node], r] * together > desk.free[node, r] + SLACK:
+                together += books.gpu_node[books.line_gpu[k]] == node
+            for r in range(DEMANDS):
+                if required[job, jobs.node_kind[node], r] * together > draft.free[node, r] + SLACK:
                     return False
     return True
 
 
 @kernel
-def seat(
-    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, needs: Floats, by_size: bool, move_cost_s: float
-) -> Seats:
-    """Admit and place. `needs` (job x kind x 3, per GPU) must be free beside the GPUs; empty: GPUs are all it takes."""
+def admit_and_place(
+    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, required: Floats, by_size: bool, move_cost_s: float,
+    now: float,
+) -> Placements:  # fmt: skip
+    """Admit and place. `required` (job x kind x DEMANDS, per GPU) must be free beside the GPUs; if empty, nothing."""
     jobs, books, progress = tables.value.jobs, tables.value.books, tables.value.progress
     reasons = np.empty(len(order), dtype=np.int8)
     target = np.empty(len(order), dtype=np.int64)
+    met = np.empty(len(order), dtype=np.int64)
     pool = _pools(jobs, books, True)
     missing = _pools(jobs, books, False).sum() - pool.sum()
     used = np.zeros(len(quotas), dtype=np.int64)
-    arrivals = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target)
-    desk = open_desk(jobs, books)
+    arrivals, listed = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met)
+    met = met[:listed]
+    draft = open_draft(books)
     new = np.empty(arrivals, dtype=np.int64)
-    width = _sort_out(desk, books, order, target, new)
+    width = _sort_out(draft, books, order, met, target, new)
     if by_size:
-        _largest_first(jobs, order, new)
-    room = desk.left[0] // _smallest(books, order, arrivals) + width
-    rearrange = jobs.widest[0] > 1 and len(needs) == 0 and desk.dirty.any()
+        new = _largest_first(jobs, order, new)
+    room = draft.left[0] // min(jobs.smallest[0], WHOLE) + width
+    rearrange = jobs.widest[0] > 1 and len(required) == 0 and draft.dirty.any()
     if rearrange:
         room += 2 * len(books.gpu_free)
-    notes = Notes(
+    choices = Choices(
         np.empty(room, dtype=np.int32), np.full(len(order), -1, dtype=np.int64),
         np.empty(books.busy[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
-    if not _seat_new(desk, jobs, books, order, new, target, mode, needs, notes, reasons):
+    ranked = len(required) == 0 and len(new) >= MANY
+    ranking = open_ranking(jobs, books, width if ranked else 0)
+    if not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons):
         used[:] = 0
-        _fill(desk, jobs, books, order, quotas, used, mode, needs, notes, reasons)
+        _fill(draft, jobs, books, order, quotas, used, mode, required, choices, reasons)
+        met = np.arange(len(order))
     if rearrange:
-        for i in range(len(order)):
+        for i in met:
             if books.slot[order[i]] >= 0:
-                notes.where[books.slot[order[i]]] = i
-        consolidate(desk, jobs, books, progress, order, reasons, notes, mode, needs, move_cost_s)
-    return _collect(desk, books, order, notes, reasons)
+                choices.where[books.slot[order[i]]] = i
+        consolidate(draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now)
+    return _collect(draft, books, order, met, choices, reasons)
 
 
 @inner
-def _sort_out(desk: Desk, books: Books, order: Ints, target: Ints, new: Ints) -> int:
-    """Take those who do not stay off the desk and list those to be placed; returns how many GPUs these touch."""
+def _sort_out(draft: Draft, books: Books, order: Ints, met: Ints, target: Ints, new: Ints) -> int:
+    """Take those who do not stay off the draft and list those to be placed; returns how many GPUs these touch."""
     width, count = 0, 0
-    for i in range(len(order)):
+    for m in range(len(met)):
+        i = met[m]
         if target[i] == STAYS:
             continue
         job = order[i]
         if books.slot[job] >= 0:
-            release(desk, books, job)
+            release(draft, books, job)
         if target[i] != OUT:
             new[count] = i
             count += 1
-            width += books.gpus[job]
+            width += books.lines[job]
     return width
 
 
 @inner
-def _seat_new(
-    desk: Desk, jobs: Jobs, books: Books, order: Ints, new: Ints, target: Ints, mode: int, needs: Floats,
-    notes: Notes, reasons: Bytes,
+def _place_new(
+    draft: Draft, jobs: Jobs, books: Books, order: Ints, new: Ints, target: Ints, mode: int, required: Floats,
+    ranked: bool, ranking: Ranking, choices: Choices, reasons: Bytes,
 ) -> bool:  # fmt: skip
     """Place the admitted; False when somebody found no place."""
     all_placed = True
     for n in range(len(new)):
         i = new[n]
         job = order[i]
-        if place(desk, jobs, books, job, 1 << target[i], mode, needs, notes.gpu_ids, notes.end[0]):
-            _note(desk, jobs, books, job, i, needs, notes)
+        at = choices.end[0]
+        node = -1
+        if ranked and books.part[job] == WHOLE:
+            node = best_node(ranking, draft, jobs, books, job, target[i], mode)
+        if node >= 0:
+            write(draft, books, node, books.lines[job], choices.gpu_ids, at)
+        if node >= 0 or place(draft, jobs, books, job, 1 << target[i], mode, required, choices.gpu_ids, at):
+            _note(draft, jobs, books, job, i, required, choices)
             reasons[i] = PLACED
+            if ranked:
+                note_changes(ranking, books, choices.gpu_ids, at, choices.end[0])
         else:
-            reasons[i] = RESOURCES if len(needs) else FRAGMENTS
+            reasons[i] = RESOURCES if len(required) else FRAGMENTS
             all_placed = False
     return all_placed
 
 
 @inner
-def _note(desk: Desk, jobs: Jobs, books: Books, job: int, i: int, needs: Floats, notes: Notes) -> None:
-    """Make the GPUs just written down a job's seat."""
-    put(desk, jobs, books, job, notes.gpu_ids, notes.end[0], needs)
-    notes.spots[i] = notes.end[0]
-    notes.end[0] += books.gpus[job]
-
-
-@inner
-def _smallest(books: Books, order: Ints, arrivals: int) -> int:
-    """The smallest slice that anybody might still be given."""
-    least = WHOLE
-    for i in range(len(order) if arrivals else 0):
-        least = min(least, books.milli[order[i]])
-    return int(least)
+def _note(draft: Draft, jobs: Jobs, books: Books, job: int, i: int, required: Floats, choices: Choices) -> None:
+    """Make the GPUs just written down a job's own."""
+    assign(draft, jobs, books, job, choices.gpu_ids, choices.end[0], required)
+    choices.at[i] = choices.end[0]
+    choices.end[0] += books.lines[job]
 
 
 @inner
 def _fill(
-    desk: Desk, jobs: Jobs, books: Books, order: Ints, quotas: Ints, used: Ints, mode: int, needs: Floats,
-    notes: Notes, reasons: Bytes,
+    draft: Draft, jobs: Jobs, books: Books, order: Ints, quotas: Ints, used: Ints, mode: int, required: Floats,
+    choices: Choices, reasons: Bytes,
 ) -> None:  # fmt: skip
     """Offer what failed jobs left to the others, in order; one that just lost its place gets it back if it can."""
     for i in range(len(order)):
@@ -233,33 +259,36 @@ def _fill(
     for i in range(len(order)):
         job = order[i]
         need = jobs.need[job]
-        if reasons[i] == PLACED or need > desk.left[0]:
+        if reasons[i] == PLACED or need > draft.left[0]:
             continue
         if len(quotas) and used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
             continue
         found = False
-        if books.slot[job] >= 0 and _old_place_is_free(desk, jobs, books, job, needs):
-            for k in range(books.gpus[job]):
-                notes.gpu_ids[notes.end[0] + k] = books.held_gpus[books.first_held[job] + k]
+        if books.slot[job] >= 0 and _old_place_is_free(draft, jobs, books, job, required):
+            for k in range(books.lines[job]):
+                choices.gpu_ids[choices.end[0] + k] = books.line_gpu[books.first_line[job] + k]
             found = True
         else:
-            for t in range(len(desk.pool)):
-                if not found and jobs.types[job] >> t & 1:
-                    found = place(desk, jobs, books, job, 1 << t, mode, needs, notes.gpu_ids, notes.end[0])
+            tried = 0
+            t = _next_type(jobs, job, tried)
+            while t >= 0 and not found:
+                found = place(draft, jobs, books, job, 1 << t, mode, required, choices.gpu_ids, choices.end[0])
+                tried |= 1 << t
+                t = _next_type(jobs, job, tried)
         if found:
-            _note(desk, jobs, books, job, i, needs, notes)
+            _note(draft, jobs, books, job, i, required, choices)
             reasons[i] = PLACED
             if len(quotas):
                 used[jobs.tenant[job]] += need
 
 
 @kernel
-def _collect(desk: Desk, books: Books, order: Ints, notes: Notes, reasons: Bytes) -> Seats:
+def _collect(draft: Draft, books: Books, order: Ints, met: Ints, choices: Choices, reasons: Bytes) -> Placements:
     placed, width, stops = 0, 0, 0
-    for i in range(len(order)):
-        if notes.spots[i] >= 0:
+    for i in met:
+        if choices.at[i] >= 0:
             placed += 1
-            width += books.gpus[order[i]]
+            width += books.lines[order[i]]
         elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
             stops += 1
     jobs = np.empty(placed, dtype=np.int64)
@@ -267,16 +296,16 @@ def _collect(desk: Desk, books: Books, order: Ints, notes: Notes, reasons: Bytes
     gpu_ids = np.empty(width, dtype=np.int32)
     stopped = np.empty(stops, dtype=np.int64)
     placed, width, stops = 0, 0, 0
-    for i in range(len(order)):
-        if notes.spots[i] >= 0:
+    for i in met:
+        if choices.at[i] >= 0:
             jobs[placed] = order[i]
             first[placed] = width
-            for k in range(books.gpus[order[i]]):
-                gpu_ids[width + k] = notes.gpu_ids[notes.spots[i] + k]
-            width += books.gpus[order[i]]
+            for k in range(books.lines[order[i]]):
+                gpu_ids[width + k] = choices.gpu_ids[choices.at[i] + k]
+            width += books.lines[order[i]]
             placed += 1
         elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
             stopped[stops] = order[i]
             stops += 1
     first[placed] = width
-    return Seats(jobs, first, gpu_ids, stopped, reasons, desk)
+    return Placements(jobs, first, gpu_ids, stopped, reasons, draft)

@@ -8,120 +8,144 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gpuyard.core.kernel import Bytes, Floats, Ints, Small, inner
-from gpuyard.core.ledger import WHOLE, Books
-from gpuyard.policies.allocate.placement import Desk, hand_in, place, put, unseat
+from gpuyard.core.arrays import Bytes, Floats, Ints, Small
+from gpuyard.core.books import Books
+from gpuyard.core.grants import WHOLE
+from gpuyard.core.kernel import inner
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.snapshot import PLACED, Progress
+from gpuyard.policies.placement.choosing import Draft, assign, place, return_amounts, withdraw
+from gpuyard.policies.plan import PLACED
+from gpuyard.policies.tables import JobProgress
 
 
-class Notes(NamedTuple):
-    """Who is to sit where: GPUs written one after the other."""
+class Choices(NamedTuple):
+    """Who is to go where: GPUs written one after the other."""
 
     gpu_ids: Small
-    spots: Ints  # position in the order -> where its GPUs are noted; -1: where it sits already
+    at: Ints  # position in the order -> where its GPUs are noted; -1: where it is already
     where: Ints  # holder -> its position in the order
     end: Ints  # one number
 
 
 @inner
-def _seat_of(books: Books, notes: Notes, order: Ints, i: int, k: int) -> int:
-    """The k-th GPU of a job, as things stand on the desk."""
-    if notes.spots[i] >= 0:
-        return int(notes.gpu_ids[notes.spots[i] + k])
-    return int(books.held_gpus[books.first_held[order[i]] + k])
+def _gpu_of(books: Books, choices: Choices, order: Ints, i: int, k: int) -> int:
+    """The k-th GPU of a job, as the draft has it."""
+    if choices.at[i] >= 0:
+        return int(choices.gpu_ids[choices.at[i] + k])
+    return int(books.line_gpu[books.first_line[order[i]] + k])
 
 
 @inner
-def _spans(books: Books, notes: Notes, order: Ints, i: int) -> bool:
-    home = books.gpu_node[_seat_of(books, notes, order, i, 0)]
-    for k in range(1, books.gpus[order[i]]):
-        if books.gpu_node[_seat_of(books, notes, order, i, k)] != home:
+def _spans(books: Books, choices: Choices, order: Ints, i: int) -> bool:
+    home = books.gpu_node[_gpu_of(books, choices, order, i, 0)]
+    for k in range(1, books.lines[order[i]]):
+        if books.gpu_node[_gpu_of(books, choices, order, i, k)] != home:
             return True
     return False
 
 
 @inner
-def _movable(desk: Desk, books: Books, notes: Notes, reasons: Bytes, gpu: int) -> int:
+def _movable(
+    draft: Draft, books: Books, progress: JobProgress, choices: Choices, reasons: Bytes, gpu: int, now: float
+) -> int:
     """The position of the single-GPU job that has this GPU and has not been moved yet; -1 if there is none."""
     entry = books.head[gpu]
-    if entry < 0 or desk.gpu_free[gpu] > 0:
+    if entry < 0 or draft.gpu_free[gpu] > 0:
         return -1
-    job = books.held_by[entry]
-    i = notes.where[books.slot[job]]
-    if books.gpus[job] == 1 and books.milli[job] == WHOLE and reasons[i] == PLACED and notes.spots[i] < 0:
+    job = books.line_holder[entry]
+    i = choices.where[books.slot[job]]
+    whole = books.lines[job] == 1 and books.part[job] == WHOLE
+    # One that has not got over its last move is left alone, or jobs could be sent around for ever.
+    if whole and reasons[i] == PLACED and choices.at[i] < 0 and progress.since[job] <= now:
         return int(i)
     return -1
 
 
 @inner
-def _cheapest_node(desk: Desk, jobs: Jobs, books: Books, notes: Notes, reasons: Bytes, wide: int, kind: int) -> int:
+def _cheapest_node(
+    draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, choices: Choices, reasons: Bytes, wide: int,
+    kind: int, now: float,
+) -> int:  # fmt: skip
     """The node of this GPU type that can hold the whole job after the fewest moves; -1 if none can."""
     best, best_moves = -1, wide + 1
     for node in range(len(books.up)):
-        moves = wide - desk.whole_free[node]
+        moves = wide - draft.whole_free[node]
         if jobs.node_type[node] != kind or moves >= best_moves or books.node_gpus[node] < wide or not books.up[node]:
             continue
         movable = 0
         for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
-            movable += _movable(desk, books, notes, reasons, gpu) >= 0
+            movable += _movable(draft, books, progress, choices, reasons, gpu, now) >= 0
         if movable >= moves:
             best, best_moves = node, max(moves, 0)
     return best
 
 
 @inner
-def _move_away(desk: Desk, books: Books, notes: Notes, order: Ints, reasons: Bytes, node: int, wide: int) -> int:
-    """Unseat single-GPU jobs until the node has enough free GPUs; they are marked, and returned as a count."""
+def _move_away(
+    draft: Draft, books: Books, progress: JobProgress, choices: Choices, order: Ints, reasons: Bytes, node: int,
+    wide: int, now: float,
+) -> int:  # fmt: skip
+    """Withdraw single-GPU jobs until the node has enough free GPUs; they are marked, and returned as a count."""
     moved = 0
     for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
-        i = _movable(desk, books, notes, reasons, gpu)
-        if desk.whole_free[node] < wide and i >= 0:
-            notes.gpu_ids[notes.end[0]] = gpu
-            unseat(desk, books, order[i], notes.gpu_ids, notes.end[0])
-            hand_in(desk, books, order[i])
-            notes.spots[i] = notes.end[0]
-            notes.end[0] += 1
+        i = _movable(draft, books, progress, choices, reasons, gpu, now)
+        if draft.whole_free[node] < wide and i >= 0:
+            choices.gpu_ids[choices.end[0]] = gpu
+            withdraw(draft, books, order[i], choices.gpu_ids, choices.end[0])
+            return_amounts(draft, books, order[i])
+            choices.at[i] = choices.end[0]
+            choices.end[0] += 1
             moved += 1
     return moved
 
 
 @inner
+def _spread_time_left(jobs: Jobs, books: Books, progress: JobProgress, job: int, now: float) -> float:
+    """How long the job would still take where it is, spread; one that starts is taken to reach its best speed."""
+    done = progress.done[job]
+    speed = jobs.best_speed[job] * jobs.penalty[jobs.job_class[job]]
+    if books.slot[job] >= 0:
+        done += progress.rate[job] * max(now - progress.since[job], 0.0)
+        speed = progress.speed[job]
+    return float((jobs.iterations[job] - done) * jobs.iteration_s[job] / speed)
+
+
+@inner
 def consolidate(
-    desk: Desk, jobs: Jobs, books: Books, progress: Progress, order: Ints, reasons: Bytes, notes: Notes,
-    mode: int, no_needs: Floats, move_cost_s: float,
+    draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, order: Ints, met: Ints, reasons: Bytes,
+    choices: Choices, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
 ) -> None:  # fmt: skip
-    """Bring every spread job together for whom that pays, in order."""
-    for i in range(len(order)):
+    """Bring every spread job together for whom that pays, in order; `met` are positions of all who may be placed."""
+    for m in range(len(met)):
+        i = met[m]
         job = order[i]
-        wide = books.gpus[job]
-        if wide == 1 or reasons[i] != PLACED or not _spans(books, notes, order, i):
+        wide = books.lines[job]
+        if wide == 1 or reasons[i] != PLACED or not _spans(books, choices, order, i):
             continue
-        kind = jobs.node_type[books.gpu_node[_seat_of(books, notes, order, i, 0)]]
-        old = notes.end[0]
+        kind = jobs.node_type[books.gpu_node[_gpu_of(books, choices, order, i, 0)]]
+        old = choices.end[0]
         for k in range(wide):
-            notes.gpu_ids[old + k] = _seat_of(books, notes, order, i, k)
-        unseat(desk, books, job, notes.gpu_ids, old)
-        node = _cheapest_node(desk, jobs, books, notes, reasons, wide, kind)
-        left_s = (jobs.iterations[job] - progress.done[job]) * jobs.iteration_s[job] / jobs.best_speed[job]
-        gain_s = (1.0 - jobs.penalty[jobs.sort[job]]) * left_s
-        moves = 0 if node < 0 else max(wide - desk.whole_free[node], 0) + (books.slot[job] >= 0)
+            choices.gpu_ids[old + k] = _gpu_of(books, choices, order, i, k)
+        withdraw(draft, books, job, choices.gpu_ids, old)
+        node = _cheapest_node(draft, jobs, books, progress, choices, reasons, wide, kind, now)
+        gain_s = (1.0 - jobs.penalty[jobs.job_class[job]]) * _spread_time_left(jobs, books, progress, job, now)
+        moves = 0 if node < 0 else max(wide - draft.whole_free[node], 0) + (books.slot[job] >= 0)
         if node < 0 or moves * move_cost_s > gain_s or gain_s <= 0.0:
-            put(desk, jobs, books, job, notes.gpu_ids, old, no_needs)
+            assign(draft, jobs, books, job, choices.gpu_ids, old, nothing_required)
             continue
-        if notes.spots[i] < 0:
-            hand_in(desk, books, job)
-        notes.end[0] += wide
-        first = notes.end[0]
-        moved = _move_away(desk, books, notes, order, reasons, node, wide)
+        if choices.at[i] < 0:
+            return_amounts(draft, books, job)
+        choices.end[0] += wide
+        first = choices.end[0]
+        moved = _move_away(draft, books, progress, choices, order, reasons, node, wide, now)
         at = old
         for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
-            if at < old + wide and desk.gpu_free[gpu] == WHOLE:
-                notes.gpu_ids[at] = gpu
+            if at < old + wide and draft.gpu_free[gpu] == WHOLE:
+                choices.gpu_ids[at] = gpu
                 at += 1
-        put(desk, jobs, books, job, notes.gpu_ids, old, no_needs)
-        notes.spots[i] = old
+        assign(draft, jobs, books, job, choices.gpu_ids, old, nothing_required)
+        choices.at[i] = old
         for spot in range(first, first + moved):
-            other = books.held_by[books.head[notes.gpu_ids[spot]]]
-            place(desk, jobs, books, other, 1 << kind, mode, no_needs, notes.gpu_ids, spot)
-            put(desk, jobs, books, other, notes.gpu_ids, spot, no_needs)
+            other = books.line_holder[books.head[choices.gpu_ids[spot]]]
+            place(draft, jobs, books, other, 1 << kind, mode, nothing_required, choices.gpu_ids, spot)
+            assign(draft, jobs, books, other, choices.gpu_ids, spot, nothing_required)

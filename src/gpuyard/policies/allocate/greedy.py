@@ -1,25 +1,28 @@
-"""All or nothing: a job runs with everything it wants, or waits."""
+"""All or nothing: a job runs with everything it demands, or waits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuyard.core.kernel import Ints
-from gpuyard.policies.allocate.admission import seat
-from gpuyard.policies.allocate.division import by_wish
-from gpuyard.policies.allocate.placement import placement_mode
-from gpuyard.policies.snapshot import Plan, Snapshot
+from gpuyard.core.arrays import Ints
+from gpuyard.policies.allocate.division import by_demand
+from gpuyard.policies.allocate.options import placement_option
+from gpuyard.policies.allocate.placing import find_places
+from gpuyard.policies.placement.interface import Placement
+from gpuyard.policies.plan import Plan
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 @dataclass(frozen=True)
 class Greedy:
-    """Give each job its best demand; one that cannot have it is passed over, and GPUs may idle for want of CPU."""
+    """Give each job its whole demand; one that cannot have it is passed over, and GPUs may idle for want of CPU."""
 
-    placement: str = "best-fit"
+    placement: str | Placement = placement_option()
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
-        """Admit in order those whose whole wish is free somewhere."""
-        mode = placement_mode(self.placement)
-        seats = seat(snapshot.boxed, order, snapshot.quotas, mode, snapshot.jobs.wishes, False, 0.0)
-        amounts, speed = by_wish(snapshot.boxed, seats, snapshot.jobs.wishes, snapshot.jobs.wish_speed)
-        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.stopped, seats.reasons)
+        """Admit in order those whose whole demand is free somewhere."""
+        moment = moment_of(snapshot)
+        demand = moment.tables.jobs.demand_on
+        placed = find_places(snapshot, order, self.placement, required=demand)
+        amounts = by_demand(moment.boxed, placed, demand)
+        return Plan(placed.jobs, placed.first, placed.gpu_ids, amounts, placed.stopped, placed.reasons)

@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from gpuyard.core.kernel import Ints
-from gpuyard.policies.allocate.admission import seat
+from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.allocate.division import by_share
-from gpuyard.policies.allocate.placement import placement_mode
-from gpuyard.policies.snapshot import Plan, Snapshot
-
-NO_NEEDS = np.empty((0, 0, 0))
-"""GPUs alone decide whether a job can be placed."""
+from gpuyard.policies.allocate.options import placement_option
+from gpuyard.policies.allocate.placing import find_places
+from gpuyard.policies.placement.interface import Placement
+from gpuyard.policies.plan import Plan
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 @dataclass(frozen=True)
 class Proportional:
     """Give each job its GPUs' share of the node, whatever it can use."""
 
-    placement: str = "best-fit"
+    placement: str | Placement = placement_option()
+
+    def expected_speed(self, snapshot: Snapshot) -> Floats:
+        """That of the share: no job ever gets more."""
+        return moment_of(snapshot).tables.jobs.share_speed
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, keep or find places, hand out shares."""
-        seats = seat(
-            snapshot.boxed,
-            order,
-            snapshot.quotas,
-            placement_mode(self.placement),
-            NO_NEEDS,
-            False,
-            snapshot.move_cost_s,
-        )
-        amounts, speed = by_share(snapshot.boxed, seats)
-        return Plan(seats.jobs, seats.first, seats.gpu_ids, amounts, speed, seats.stopped, seats.reasons)
+        placed = find_places(snapshot, order, self.placement)
+        amounts = by_share(moment_of(snapshot).boxed, placed)
+        return Plan(placed.jobs, placed.first, placed.gpu_ids, amounts, placed.stopped, placed.reasons)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuyard.core.kernel import Ints
-from gpuyard.policies.allocate.admission import seat
+from gpuyard.core.arrays import Ints
 from gpuyard.policies.allocate.division import by_gain
-from gpuyard.policies.allocate.placement import placement_mode
-from gpuyard.policies.allocate.proportional import NO_NEEDS
-from gpuyard.policies.snapshot import Plan, Snapshot
+from gpuyard.policies.allocate.options import placement_option
+from gpuyard.policies.allocate.placing import find_places
+from gpuyard.policies.placement.interface import Placement
+from gpuyard.policies.plan import Plan
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 @dataclass(frozen=True)
 class Tune:
     """Everybody runs at least as fast as with its proportional share; the surplus goes where it buys most speed."""
 
-    placement: str = "best-fit"
+    placement: str | Placement = placement_option()
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, place the largest first, divide each node that changed anew."""
-        seats = seat(
-            snapshot.boxed, order, snapshot.quotas, placement_mode(self.placement), NO_NEEDS, True, snapshot.move_cost_s
-        )
-        return by_gain(snapshot.boxed, seats)
+        placed = find_places(snapshot, order, self.placement, largest_first=True)
+        return by_gain(moment_of(snapshot).boxed, placed)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 def drf(snapshot: Snapshot) -> Keys:
@@ -13,12 +14,8 @@ def drf(snapshot: Snapshot) -> Keys:
     Progressive filling gives the next job to the tenant that has least. A job's key is what its tenant holds once that
     tenant's earlier jobs run: sorting by it is the filling. A tenant's own jobs keep their order of arrival.
     """
-    totals = np.array([snapshot.cluster.total_gpus, *snapshot.totals])
-    shares = np.column_stack([snapshot.gpus, snapshot.wanted]) / np.maximum(totals, 1e-9)
-    by_tenant = np.lexsort((snapshot.active, snapshot.tenant))
-    held = np.cumsum(shares[by_tenant], axis=0) - shares[by_tenant]
-    tenants = snapshot.tenant[by_tenant]
-    starts = np.searchsorted(tenants, tenants)
-    key = np.empty(len(by_tenant))
-    key[by_tenant] = (held - held[starts]).max(axis=1, initial=0.0)
-    return Keys(key)
+    from gpuyard.policies.order.filling import filling
+
+    jobs = moment_of(snapshot).tables.jobs
+    totals = np.maximum(np.array([snapshot.cluster.total_gpus, *snapshot.totals]), 1e-9)
+    return Keys(filling(moment_of(snapshot).active, jobs.tenant, jobs.size, jobs.demand, totals))

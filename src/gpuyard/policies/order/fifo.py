@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.snapshot import Snapshot
 
 
 def fifo(snapshot: Snapshot) -> Keys:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.snapshot import Snapshot
 
 
 def ftf(snapshot: Snapshot) -> Keys:
-    """Worst finish-time ratio first (Themis, NSDI'20, section 3).
+    """Worst finish-time ratio first. This is not Themis (NSDI'20): no auction, no fairness filter, no leases.
 
     The ratio compares the time a job will have spent in the cluster, if it runs from now on, with its time alone.
     """

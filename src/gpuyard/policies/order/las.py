@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.snapshot import Snapshot
 
 
 def las(snapshot: Snapshot) -> Keys:
-    """Least GPU time so far; needs to know nothing about a job's length."""
-    return Keys(snapshot.attained_s * snapshot.gpus, running_rate=snapshot.gpus)
+    """Least GPU time so far; needs to know nothing about a job's length.
+
+    This is not Tiresias (NSDI'19): no queues with thresholds, so that jobs of equal service take turns every round.
+    """
+    gpus = snapshot.gpus
+    return Keys(snapshot.attained_s * gpus, running_rate=gpus)

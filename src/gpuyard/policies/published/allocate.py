@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuyard.core.kernel import Ints
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.plan import Plan
 from gpuyard.policies.published.packing import FAIR, GREEDY, TUNE, pack
-from gpuyard.policies.snapshot import Plan, Snapshot
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 MECHANISMS = {"proportional": FAIR, "greedy": GREEDY, "tune": TUNE}
 NO_SPEEDS = np.empty(0)
@@ -23,12 +24,18 @@ class Published:
     fixed_set: bool = False
     """LAS places the set it admitted by GPU count; the others look again at what is free as they go."""
 
+    def expected_speed(self, snapshot: Snapshot) -> Floats:
+        """The original's proportional runs know no other speed than 1."""
+        best = moment_of(snapshot).tables.jobs.best_speed
+        return np.ones_like(best) if self.mechanism == "proportional" else best
+
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Pack the whole cluster anew."""
+        moment = moment_of(snapshot)
         return pack(
-            snapshot.boxed,
+            moment.boxed,
             order,
-            snapshot.quotas,
+            moment.limits,
             MECHANISMS[self.mechanism],
             self.placement != "first-fit",
             self.fixed_set,

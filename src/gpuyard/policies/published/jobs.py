@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuyard.core.arrays import Floats
+from gpuyard.core.books import DEMANDS
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
-from gpuyard.core.kernel import Floats
-from gpuyard.core.ledger import WHOLE
+from gpuyard.core.grants import WHOLE
 from gpuyard.core.workload import Workload
-from gpuyard.policies.jobs import Jobs, refuse_unrunnable
-from gpuyard.profiles import ModelProfile, Zoo, published_demand
+from gpuyard.policies.feasibility import refuse_unrunnable
+from gpuyard.policies.jobs import Jobs, bulk_ranks
+from gpuyard.profiles import ModelProfile, Zoo, published_demand, stacked
 
 
 def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs:
@@ -29,42 +31,49 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
     node = cluster.kinds[0]
     count = len(workload)
     gpus = workload.gpus.astype(np.int64)
-    refuse_unrunnable(workload, cluster, gpus, np.ones(count, dtype=np.int64))
+    refuse_unrunnable(workload, cluster)
     ratio = node.cpus / node.gpus
+    profiles = [zoo.profile(name) for name in workload.models]
     scalars = [zoo.published(name, ratio) for name in workload.models]
     pairs, inverse = np.unique(np.column_stack([workload.model, gpus]), axis=0, return_inverse=True)
     demands = [published_demand(scalars[model], int(wide), node) for model, wide in pairs]
-    wanted = np.array([(d.cpus, d.memory_gb, d.storage_mbps) for d in demands], dtype=np.float64)
+    demand = np.array([(d.cpus, d.memory_gb, d.storage_mbps) for d in demands], dtype=np.float64)
     speedup = np.array([d.speedup for d in demands], dtype=np.float64)
     iteration_s = np.array([one.iteration_s for one in scalars])[workload.model]
     index = inverse.reshape(-1)
     share = np.array([[amount / node.gpus for amount in node.amounts]])
     return Jobs(
-        arrival=workload.arrival_s,
+        arrival=np.array(workload.arrival_s),  # read-only arrays, as Ray hands over, would compile every kernel again
         gpus=gpus,
-        milli=np.full(count, WHOLE, dtype=np.int64),
+        part=np.full(count, WHOLE, dtype=np.int64),
         need=gpus * WHOLE,
         widest=gpus.max(keepdims=True),
-        size=workload.gpus,
+        smallest=gpus.min(keepdims=True) * WHOLE,
+        size=np.array(workload.gpus),
         tenant=workload.tenant.astype(np.int64),
         priority=np.zeros(count, dtype=np.int64),
         ranked=np.zeros(1, dtype=np.int64),
         types=np.ones(count, dtype=np.int64),
+        type_speed=speedup[index][:, None],
         iterations=np.where(
             np.isfinite(workload.iterations), workload.iterations, np.floor(workload.duration_s / iteration_s)
         ),
         iteration_s=iteration_s,
         best_speed=speedup[index],
-        wanted=wanted[index],
-        sort=workload.model.astype(np.int64),
-        ladders=np.stack([_grid(zoo.profile(name)) for name in workload.models]),
+        share_speed=np.ones(count),
+        demand=demand[index],
+        job_class=workload.model.astype(np.int64),
+        shape=index,
+        shapes=np.array([len(pairs)]),
+        bulk=bulk_ranks(pairs[:, 1], demand)[index],
+        ladders=np.stack([_grid(profile) for profile in profiles]),
         top=np.zeros((count, 1), dtype=np.int64),
-        wishes=np.zeros((count, 1, 3)),
-        wish_speed=np.ones((count, 1)),
+        demand_on=np.zeros((count, 1, DEMANDS)),
         share=share,
-        share_speed=np.ones((len(scalars), 1)),
         penalty=np.ones(len(scalars)),
-        node_kind=cluster.node_kind,
+        stated=np.full((len(scalars), DEMANDS + 1), np.nan),
+        **stacked([profile.surface() for profile in profiles])._asdict(),
+        node_kind=np.array(cluster.node_kind),
         node_type=np.zeros(cluster.nodes, dtype=np.int64),
     )
 

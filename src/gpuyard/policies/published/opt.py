@@ -7,11 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpuyard.core.kernel import Floats, Ints
+from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.allocate.assignment import published_choice
+from gpuyard.policies.plan import PLACED, Plan
 from gpuyard.policies.published.allocate import NO_SPEEDS
 from gpuyard.policies.published.packing import TUNE, UNRESERVED, pack
-from gpuyard.policies.snapshot import PLACED, Plan, Snapshot
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 @dataclass(frozen=True)
@@ -22,21 +23,22 @@ class PublishedOpt:
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Pack by GPU count, each job at the speed the integer programme gives it."""
+        moment = moment_of(snapshot)
         speeds = np.ones(len(order))
-        counted = pack(snapshot.boxed, order, snapshot.quotas, UNRESERVED, False, True, speeds)
+        counted = pack(moment.boxed, order, moment.limits, UNRESERVED, False, True, speeds)
         admitted = counted.reasons == PLACED
         jobs = order[admitted]
         chosen = self._speeds(snapshot, jobs)
         if chosen is None:
-            return pack(snapshot.boxed, order, snapshot.quotas, TUNE, False, True, NO_SPEEDS)
+            return pack(moment.boxed, order, moment.limits, TUNE, False, True, NO_SPEEDS)
         speeds[admitted] = chosen
-        return pack(snapshot.boxed, order, snapshot.quotas, UNRESERVED, False, True, speeds)
+        return pack(moment.boxed, order, moment.limits, UNRESERVED, False, True, speeds)
 
     def _speeds(self, snapshot: Snapshot, admitted: Ints) -> Floats | None:
-        jobs = snapshot.jobs
+        jobs = moment_of(snapshot).tables.jobs
         share = jobs.share[0]
-        # Which jobs they are does not matter, only how many of each sort: rounds without change are solved once.
-        kinds = tuple(zip(jobs.sort[admitted].tolist(), jobs.gpus[admitted].tolist(), strict=True))
+        # Which jobs they are does not matter, only how many of each class: rounds without change are solved once.
+        kinds = tuple(zip(jobs.job_class[admitted].tolist(), jobs.gpus[admitted].tolist(), strict=True))
         return _solve(
             jobs.ladders.tobytes(), jobs.ladders.shape, kinds, tuple(snapshot.totals[:2].tolist()),
             (float(share[0]), float(share[1])), self.time_limit_s,
@@ -52,6 +54,6 @@ def _solve(
     tables = np.frombuffer(matrices).reshape(shape)
     cpu_grid, memory_grid = np.unique(tables[0, :, 0]), np.unique(tables[0, :, 1])
     grids = (cpu_grid, memory_grid)
-    square = [tables[sort, :, 3].reshape(len(cpu_grid), len(memory_grid)) for sort, _ in jobs]
+    square = [tables[one, :, 3].reshape(len(cpu_grid), len(memory_grid)) for one, _ in jobs]
     gpus = np.array([wide for _, wide in jobs], dtype=np.int64)
     return published_choice(square, grids, gpus, np.array(totals), share, time_limit_s=time_limit_s)

@@ -7,13 +7,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.kernel import Floats, Ints
-from gpuyard.policies.snapshot import Keys, Snapshot
+from gpuyard.core.arrays import Floats
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 def _remaining_s(snapshot: Snapshot) -> Floats:
-    at_share = snapshot.jobs.iteration_s[snapshot.active] * snapshot.remaining_iterations
-    return at_share / snapshot.progress.speed[snapshot.active]
+    jobs, _, progress = moment_of(snapshot).tables
+    at_share = jobs.iteration_s[snapshot.active] * snapshot.remaining_iterations
+    return at_share / progress.speed[snapshot.active]
+
+
+def _iteration_s(snapshot: Snapshot) -> Floats:
+    """At the share."""
+    return moment_of(snapshot).tables.jobs.iteration_s[snapshot.active]
 
 
 def fifo(snapshot: Snapshot) -> Keys:
@@ -28,7 +35,7 @@ def srtf(snapshot: Snapshot) -> Floats:
 
 def srsf(snapshot: Snapshot) -> Floats:
     """Least remaining time at the share, times GPUs."""
-    return snapshot.jobs.iteration_s[snapshot.active] * snapshot.remaining_iterations * snapshot.gpus
+    return _iteration_s(snapshot) * snapshot.remaining_iterations * snapshot.gpus
 
 
 def las(snapshot: Snapshot) -> Floats:
@@ -38,14 +45,14 @@ def las(snapshot: Snapshot) -> Floats:
 
 def ftf(snapshot: Snapshot) -> Floats:
     """Finish-time ratio, best-off job first: the original sorts the wrong way round."""
-    alone = snapshot.jobs.iteration_s[snapshot.active] * snapshot.iterations
+    alone = _iteration_s(snapshot) * snapshot.iterations
     return (snapshot.now - snapshot.arrival_s + _remaining_s(snapshot)) / alone
 
 
 def _demand_shares(snapshot: Snapshot) -> tuple[Floats, Floats, Floats]:
     cpus, memory, _ = snapshot.totals
-    wanted = snapshot.wanted
-    return snapshot.gpus / snapshot.cluster.total_gpus, wanted[:, 0] / cpus, wanted[:, 1] / memory
+    demand = snapshot.demand
+    return snapshot.gpus / snapshot.cluster.total_gpus, demand[:, 0] / cpus, demand[:, 1] / memory
 
 
 def drf(snapshot: Snapshot) -> Keys:
@@ -58,8 +65,3 @@ def tetris(snapshot: Snapshot) -> Floats:
     left = _remaining_s(snapshot)
     gpus, cpus, memory = _demand_shares(snapshot)
     return gpus * left + cpus * left + memory * left
-
-
-def no_priority(snapshot: Snapshot) -> Ints:
-    """FIFO's idea of priority."""
-    return np.zeros(len(snapshot.active), dtype=np.int64)

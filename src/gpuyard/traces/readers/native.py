@@ -10,11 +10,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
+from gpuyard.profiles import Zoo
 from gpuyard.traces.models import check_models
 from gpuyard.traces.options import Reader, ReadOptions
 from gpuyard.traces.source import Source
-from gpuyard.traces.table import LARGEST
 from gpuyard.traces.yaml_rows import Record, read_records
 
 HEADING = "gpuyard"
@@ -28,16 +29,16 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def _read_yaml(source: Source, _: ReadOptions) -> Workload:
+def _read_yaml(source: Source, options: ReadOptions) -> Workload:
     records = read_records(source, VERSION, "jobs")
     for record in records:
         _check_names(record.values, source.name, record.row)
     names = [name for name in Job.__dataclass_fields__ if any(name in record.values for record in records)]
     columns = {name: [_value(record, name, source.name) for record in records] for name in names}
-    return _workload(columns, np.array([record.row for record in records]), source.name)
+    return _workload(columns, np.array([record.row for record in records]), source.name, options.zoo)
 
 
-def _read_parquet(source: Source, _: ReadOptions) -> Workload:
+def _read_parquet(source: Source, options: ReadOptions) -> Workload:
     try:
         frame = pl.read_parquet(io.BytesIO(source.data))
     except pl.exceptions.PolarsError as error:
@@ -47,11 +48,11 @@ def _read_parquet(source: Source, _: ReadOptions) -> Workload:
     _check_names(dict.fromkeys(frame.columns), source.name, None)
     rows = np.arange(1, frame.height + 1)
     columns = {name: _column(frame[name], source.name) for name in frame.columns}
-    return _workload(columns, rows, source.name)
+    return _workload(columns, rows, source.name, options.zoo)
 
 
-def _workload(columns: dict[str, Any], rows: NDArray[np.int64], source: str) -> Workload:
-    check_models(columns["model"], rows, source)
+def _workload(columns: dict[str, Any], rows: NDArray[np.int64], source: str, zoo: Zoo) -> Workload:
+    check_models(columns["model"], rows, source, zoo)
     return Workload.from_columns(columns, source=source, rows=rows)
 
 

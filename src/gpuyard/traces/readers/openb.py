@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.units import GB_PER_MIB
 from gpuyard.core.workload import Workload
 from gpuyard.traces import draws
 from gpuyard.traces.options import Reader, ReadOptions, columns_are
@@ -25,7 +26,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         # gpu_milli counts only where a single GPU is asked for.
         "gpus": np.where(gpus == 1, table.numbers("gpu_milli") / 1000, gpus),
         "cpus": table.numbers("cpu_milli") / 1000,
-        "memory_gb": table.numbers("memory_mib") / 1024,
+        "memory_gb": table.numbers("memory_mib") * GB_PER_MIB,
     }
     if table.has("gpu_spec"):
         columns["gpu_types"] = ["|".join(dict.fromkeys(spec.split("|"))) for spec in table.texts("gpu_spec")]

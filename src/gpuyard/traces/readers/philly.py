@@ -117,7 +117,7 @@ def _read(source: Source, options: ReadOptions) -> Workload:
         notes=tuple(notes),
         start_clock=philly.shift == "always" or len(runs) == philly.max_jobs,
     )
-    return replace(workload, replayed=False)
+    return workload if philly.arrivals == "exponential" else replace(workload, origin="philly")
 
 
 def _runs(log: _Log, philly: PhillyOptions, dropped: Counter[str]) -> Iterator[_Run]:

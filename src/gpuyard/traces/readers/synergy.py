@@ -37,10 +37,10 @@ def _matches(head: Head) -> bool:
     return _has_header(head) or (max(counts, default=0) == 3 and counts[0] > 0)
 
 
-def _read(source: Source, _: ReadOptions) -> Workload:
+def _read(source: Source, options: ReadOptions) -> Workload:
     table = read_table(source, names=FIELDS, header=_has_header(source.head))
     models = table.texts("model")
-    check_models(models, table.rows, source.name)
+    check_models(models, table.rows, source.name, options.zoo)
     columns = {
         "job_id": _identifiers(table),
         "model": models,

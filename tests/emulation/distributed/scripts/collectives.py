@@ -1,10 +1,8 @@
 """Every collective once, with values; then without, to see how long it takes."""
 
-import time
-
 import torch
 import torch.distributed as dist
-from tests.emulation.distributed.scripts.rank import Stopwatch, found
+from tests.emulation.distributed.scripts.rank import Stopwatch, found, host_time
 
 
 def on_gpu(*numbers: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -119,25 +117,27 @@ def durations(rank: int) -> None:
         work.wait()
     found["overlapped ms"] = watch.milliseconds
 
-    begun = time.perf_counter()
+    begun = host_time()
     work = dist.all_reduce(large, async_op=True)
-    found["issuing ms"] = 1e3 * (time.perf_counter() - begun)
+    found["issuing ms"] = 1e3 * (host_time() - begun)
     assert work is not None
     work.wait()
     dist.barrier()
 
     torch.cuda.synchronize()
     if rank == 1:
-        time.sleep(0.4)
+        torch.cuda._sleep(int(0.4 * 1.38e9))
     with Stopwatch() as watch:
         dist.all_reduce(large)
     found["with a straggler ms"] = watch.milliseconds
 
-    if rank == 1:
-        time.sleep(0.2)
-    begun = time.perf_counter()
     dist.barrier(device_ids=[rank])
-    found["barrier ms"] = 1e3 * (time.perf_counter() - begun)
+    if rank == 1:
+        torch.cuda._sleep(int(0.2 * 1.38e9))
+        torch.cuda.synchronize()
+    begun = host_time()
+    dist.barrier(device_ids=[rank])
+    found["barrier ms"] = 1e3 * (host_time() - begun)
 
 
 def main(rank: int) -> None:

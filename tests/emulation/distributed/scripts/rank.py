@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from gpuyard.emulation.torch.state import state
+
 found: dict[str, Any] = {}
 """What this rank tells the test."""
 
@@ -29,6 +31,12 @@ def end() -> None:
 def write() -> None:
     """Write down what was found."""
     (Path(os.environ["RESULTS"]) / f"{dist.get_rank()}.json").write_text(json.dumps(found), encoding="utf-8")
+
+
+def host_time() -> float:
+    """Return how far this rank's host has come; where only GPUs take time, it moves when the host waits for one."""
+    assert state.session is not None
+    return state.session.clock.now()
 
 
 class Stopwatch:

@@ -196,11 +196,11 @@ def test_nothing_is_left_of_a_training_loop() -> None:
 
 
 def test_what_is_learned_of_shapes_does_not_fill_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "MOST_LESSONS", 50)
+    monkeypatch.setattr(dispatch, "MOST_EFFECTS", 50)
     source = torch.arange(300, device="cuda")
     for length in range(1, 300):
         assert (source[:length] + 1).sum().item() == length * (length + 1) // 2
-        assert len(dispatch._lessons) <= 50
+        assert len(dispatch._effects) <= 50
 
 
 def test_the_summary_can_be_printed() -> None:

@@ -1,0 +1,60 @@
+"""gpuyard decide: what a policy would do with a world that a snapshot shows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gpuyard.cli.output import Format, emit, say
+
+
+def decide(
+    snapshot: Annotated[Path, typer.Argument(metavar="SNAPSHOT", help="A snapshot file.")],
+    policy: Annotated[str, typer.Option(metavar="NAME", help="ORDER+ALLOCATE.")] = "fifo+tune",
+    placement: Annotated[str | None, typer.Option(metavar="NAME", help="Which node takes a job. [best-fit]")] = None,
+    starvation: Annotated[
+        str, typer.Option(metavar="none|TIME", help="Let a job that has waited this long go first.")
+    ] = "none",
+    profiles: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Further profiles of models; repeat for several.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print the plan.")] = Format.table,
+) -> None:
+    """Print what a policy would do with the world that a snapshot shows.
+
+    A snapshot is saved by `Snapshot.save` in any world, or written by hand (docs/formats.md).
+    """
+    from gpuyard.core.units import seconds
+    from gpuyard.policies.decide import decide as ask
+    from gpuyard.policies.named_plan import named_plan
+    from gpuyard.policies.resolve import resolve
+    from gpuyard.policies.snapshot import Snapshot
+
+    limit = None if starvation == "none" else seconds(starvation, "starvation")
+    chosen = resolve(policy, placement=placement, starvation_s=limit)
+    seen = Snapshot.load(snapshot, profiles=tuple(profiles or ()))
+    plan = named_plan(seen, ask(chosen, seen))
+    if format == Format.json:
+        json.dump(plan, sys.stdout, indent=2)
+        sys.stdout.write("\n")
+        return
+    emit(_rows(plan), format)
+    if format == Format.table and not any(plan.values()):
+        say("nothing to do: everybody keeps what it has")
+
+
+def _rows(plan: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """One line for each job that starts, changes, stops or waits."""
+    rows = []
+    for what, entries in plan.items():
+        for entry in entries:
+            gpus = " ".join(f"{gpu['node']}:{gpu['gpu']}" for gpu in entry.get("gpus", ()))
+            amounts = {name: entry.get(name) for name in ("cpus", "memory_gb", "storage_mbps")}
+            rows.append(
+                {"job": entry["job"], "action": what, "gpus": gpus} | amounts | {"reason": entry.get("reason", "")}
+            )
+    return rows

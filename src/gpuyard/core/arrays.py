@@ -1,0 +1,11 @@
+"""Names for the arrays that state lives in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Small = NDArray[np.int32]
+Bytes = NDArray[np.int8]

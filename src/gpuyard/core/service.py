@@ -1,0 +1,38 @@
+"""What is served: inference that has to answer so many requests a second, each in time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from gpuyard.core.errors import InputError
+from gpuyard.core.workload import ANY_TYPE, DEFAULT_TENANT
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One inference service as a user would describe it; a Job ends when its work is done, a service goes on."""
+
+    service_id: int | str
+    model: str
+    rate_per_s: float
+    """Requests that arrive in a second, on the mean."""
+    slo_ms: float
+    """The service-level objective: milliseconds within which a request has to be answered."""
+    tenant: str = DEFAULT_TENANT
+    priority: int = 0
+    gpu_types: str = ANY_TYPE
+    """Types this service can use, joined by '|'; empty means any."""
+
+    def __post_init__(self) -> None:
+        for name in ("rate_per_s", "slo_ms"):
+            if not 0 < getattr(self, name) < inf:
+                raise self._refusal("must be a finite number above 0", name)
+        for name in ("service_id", "model", "tenant"):
+            if not str(getattr(self, name)).strip():
+                raise self._refusal("must not be blank", name)
+        if self.priority != int(self.priority):
+            raise self._refusal("must be a whole number", "priority")
+
+    def _refusal(self, rule: str, field: str) -> InputError:
+        return InputError(f"{rule} (service {self.service_id!r})", field=field, value=getattr(self, field))

@@ -1,0 +1,45 @@
+"""One controller for every world: snapshot, decide, apply, wait.
+
+A world is a simulation, the processes of this machine, a cluster. It tells its time, gives a snapshot, applies a
+decision and waits; the controller knows nothing else about it, and a policy knows not even that.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gpuyard.policies.decide import Decision, decide
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.snapshot import Snapshot
+
+
+class World(Protocol):
+    """Where jobs run, as the controller sees it."""
+
+    @property
+    def now(self) -> float:
+        """Seconds on the world's own clock."""
+
+    def snapshot(self) -> Snapshot:
+        """What is there now; at least one job is."""
+
+    def apply(self, decision: Decision) -> None:
+        """Carry a decision's plan out through the ledger; raises LedgerError where it takes what is not free."""
+
+    def wait(self, last: Decision | None) -> bool:
+        """Return when the next decision is due, and whether one is: False when there is nothing left to decide.
+
+        `last` is the decision in force, None before the first. A world that knows when a decision can next differ (a
+        job ends, a key overtakes another) waits for that; one that does not, for its next round.
+        """
+
+
+def control(world: World, policy: Policy) -> int:
+    """Let a policy decide for a world until there is nothing left to decide; returns how many decisions that took."""
+    decisions = 0
+    decision: Decision | None = None
+    while world.wait(decision):
+        decision = decide(policy, world.snapshot())
+        world.apply(decision)
+        decisions += 1
+    return decisions

@@ -1,0 +1,105 @@
+"""The plain facts that a snapshot is made of: any world can collect them, any snapshot can be taken apart into them.
+
+facts = Facts(now_s=0.0)
+facts.add_node("node0", NodeKind(gpus=4))
+facts.add_job(Job(7, 0.0, 2, "resnet50", iterations=1000), done_iterations=10.0)
+facts.hold(7, [("node0", 0), ("node0", 1)], cpus=6.0, memory_gb=125.0)
+snapshot = facts.snapshot()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
+from gpuyard.core.errors import InputError
+from gpuyard.core.workload import Job, Workload
+
+
+@dataclass(frozen=True)
+class NodeFact:
+    """One node."""
+
+    name: str
+    kind: NodeKind
+    up: bool = True
+    changed: bool = True
+    """Somebody came or went since the last decision, or nobody knows."""
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What a running job holds: GPUs as (node, number on that node), and amounts beside each of them."""
+
+    gpus: tuple[tuple[str, int], ...]
+    per_gpu: tuple[float, ...]
+    """In the order of RESOURCES."""
+
+
+@dataclass(frozen=True)
+class JobFact:
+    """One job that has arrived and is not finished, and how far it is."""
+
+    job: Job
+    done_iterations: float = 0.0
+    attained_s: float = 0.0
+    """Seconds for which it has held GPUs."""
+    waiting_since_s: float | None = None
+    """When it last held GPUs; its arrival if it never did."""
+    longest_wait_s: float = 0.0
+    speed: float | None = None
+    """Relative speed now; what its profile promises where nobody has measured."""
+    held_since_s: float | None = None
+    """When it got the GPUs that it holds."""
+    works_from_s: float | None = None
+    """When it began, or will begin, to work with what it holds, after starting up; long ago if that is not known."""
+    holds: Holding | None = None
+
+
+@dataclass
+class Facts:
+    """What is known of a world at one instant."""
+
+    now_s: float
+    nodes: dict[str, NodeFact] = field(default_factory=dict)
+    jobs: dict[Hashable, JobFact] = field(default_factory=dict)
+    quotas: dict[str, float] = field(default_factory=dict)
+    move_cost_s: float = 0.0
+    start_cost_s: float = 0.0
+    recorded_on: str | None = None
+    order: tuple[Hashable, ...] = ()
+    """Ids in the order of the last decision, which decides between equals in some policies; none: by arrival."""
+
+    def add_node(self, name: str, kind: NodeKind, *, up: bool = True, changed: bool = True) -> None:
+        """A node with this name is part of the cluster."""
+        if name in self.nodes:
+            raise InputError("stands twice", field="nodes", value=name, hint="Give each node a name of its own")
+        self.nodes[name] = NodeFact(name, kind, up, changed)
+
+    def add_job(self, job: Job, **known: Any) -> None:
+        """A job has arrived and is not finished; `known` are fields of JobFact."""
+        if job.job_id in self.jobs:
+            raise InputError("stands twice", field="jobs", value=job.job_id, hint="Give each job an id of its own")
+        self.jobs[job.job_id] = JobFact(job, **known)
+
+    def hold(self, job_id: Hashable, gpus: Sequence[tuple[str, int]], **amounts: float) -> None:
+        """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them."""
+        if job_id not in self.jobs:
+            raise InputError("holds GPUs and is not among the jobs", field="jobs", value=job_id)
+        strange = [name for name in amounts if name not in RESOURCES]
+        if strange:
+            raise InputError(f"is not one of {', '.join(RESOURCES)}", field="holds", value=strange[0])
+        per_gpu = tuple(amounts.get(name, 0.0) / max(len(gpus), 1) for name in RESOURCES)
+        self.jobs[job_id] = replace(self.jobs[job_id], holds=Holding(tuple(gpus), per_gpu))
+
+
+def opening_facts(cluster: Cluster, workload: Workload, *, now_s: float = 0.0) -> Facts:
+    """Facts in which every job has arrived and none runs yet: a world to try a policy on."""
+    facts = Facts(now_s)
+    for number, name in enumerate(cluster.node_names):
+        facts.add_node(name, cluster.kinds[cluster.node_kind[number]])
+    for number in range(len(workload)):
+        facts.add_job(workload.job(number))
+    return facts

@@ -1,0 +1,176 @@
+"""From plain facts to a snapshot's arrays, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.books import mark_touched
+from gpuyard.core.cluster import Cluster, NodeGroup
+from gpuyard.core.errors import InputError
+from gpuyard.core.grants import WHOLE
+from gpuyard.core.ledger import Ledger
+from gpuyard.core.workload import Workload
+from gpuyard.policies.facts import Facts, Holding, JobFact
+from gpuyard.policies.jobs import build_jobs
+from gpuyard.policies.tables import JobProgress, Moment, Tables, done_at
+from gpuyard.profiles import Zoo
+
+
+class Instant(NamedTuple):
+    """A world at one instant, as a snapshot keeps it."""
+
+    cluster: Cluster
+    workload: Workload
+    moment: Moment
+    ids: Any
+    """Of all jobs of the workload, as the world spells them: a tuple, or an array."""
+
+
+def job_id_of(instant: Instant, number: int) -> Any:
+    """The id of a job."""
+    found = instant.ids[number]
+    return found.item() if hasattr(found, "item") else found
+
+
+def instant_of(facts: Facts, zoo: Zoo) -> Instant:
+    """Put facts into arrays; raises InputError or LedgerError where they contradict each other."""
+    if not facts.nodes:
+        raise InputError("a snapshot needs at least one node", field="nodes")
+    if not facts.jobs:
+        raise InputError("a snapshot needs at least one job", field="jobs")
+    cluster = _cluster(facts)
+    workload = Workload.from_jobs((fact.job for fact in facts.jobs.values()), source="snapshot")
+    known = sorted(facts.jobs.values(), key=lambda fact: fact.job.arrival_s)  # as a workload sorts them
+    jobs = build_jobs(workload, cluster, zoo, recorded_on=facts.recorded_on, refuse=False)
+    ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand / jobs.gpus[:, None])
+    _hold(ledger, cluster, known)
+    for number, node in enumerate(facts.nodes.values()):
+        if not node.up:
+            ledger.close(number)
+    progress = _progress(facts, known, jobs.best_speed, jobs.iteration_s)
+    mark_touched(ledger.books, [number for number, node in enumerate(facts.nodes.values()) if node.changed])
+    moment = Moment(
+        Tables(jobs, ledger.books, progress), _active(facts, known), quota_limits(facts.quotas, workload.tenants)
+    )
+    return Instant(cluster, workload, moment, tuple(fact.job.job_id for fact in known))
+
+
+def _cluster(facts: Facts) -> Cluster:
+    """The nodes as groups, in order; each keeps its name."""
+    groups = [(kind, len(list(run))) for kind, run in groupby(facts.nodes.values(), key=lambda node: node.kind)]
+    return Cluster(tuple(NodeGroup(count, kind) for kind, count in groups), names=tuple(facts.nodes))
+
+
+def _hold(ledger: Ledger, cluster: Cluster, known: list[JobFact]) -> None:
+    numbers = {name: number for number, name in enumerate(cluster.node_names)}
+    for number, fact in enumerate(known):
+        if fact.holds is None:
+            continue
+        first = ledger.books.first_gpu
+        for name, gpu in fact.holds.gpus:
+            if name not in numbers or not 0 <= gpu < ledger.books.node_gpus[numbers[name]]:
+                raise InputError(
+                    f"is not a GPU that job {fact.job.job_id} could hold", field="holds", value=[name, gpu]
+                )
+        ids = np.array([first[numbers[name]] + gpu for name, gpu in fact.holds.gpus], dtype=np.int32)
+        ledger.take(number, ids, np.array(fact.holds.per_gpu))
+
+
+def _progress(facts: Facts, known: list[JobFact], best_speed: Floats, iteration_s: Floats) -> JobProgress:
+    now = facts.now_s
+    runs = np.array([fact.holds is not None for fact in known])
+    speed = np.array([best if fact.speed is None else fact.speed for fact, best in zip(known, best_speed, strict=True)])
+    began = now - facts.start_cost_s  # by now it has worked for as long as a start takes
+    since = np.array([began if fact.works_from_s is None else fact.works_from_s for fact in known])
+    rate = np.where(runs, speed / iteration_s, 0.0)
+    held_since = np.where(runs, [_held_since(facts, fact) for fact in known], np.inf)
+    held_s = np.array([fact.attained_s for fact in known]) - np.where(runs, now - held_since, 0.0)
+    last_held = [
+        (since if fact.holds else fact.job.arrival_s) if fact.waiting_since_s is None else fact.waiting_since_s
+        for fact, since in zip(known, held_since, strict=True)
+    ]  # fmt: skip
+    return JobProgress(
+        done=np.array([fact.done_iterations for fact in known]) - rate * np.maximum(now - since, 0.0),
+        since=since,
+        rate=rate,
+        credit_s=np.zeros(1),
+        speed=speed,
+        held_s=np.maximum(held_s, 0.0),
+        held_since=np.where(held_s < 0, now - np.array([fact.attained_s for fact in known]), held_since),
+        last_held=np.array(last_held),
+        longest_wait=np.array([fact.longest_wait_s for fact in known]),
+    )
+
+
+def _held_since(facts: Facts, fact: JobFact) -> float:
+    """When a running job got its GPUs; unless anybody says so, as long ago as it takes to be done with its start."""
+    if fact.held_since_s is not None:
+        return fact.held_since_s
+    if fact.works_from_s is not None:
+        return min(fact.works_from_s - facts.start_cost_s, facts.now_s)
+    return facts.now_s - 2 * facts.start_cost_s
+
+
+def _active(facts: Facts, known: list[JobFact]) -> Ints:
+    if not facts.order:
+        return np.arange(len(known))
+    numbers: dict[Hashable, int] = {fact.job.job_id: number for number, fact in enumerate(known)}
+    if sorted(map(str, facts.order)) != sorted(map(str, numbers)):
+        raise InputError("must name every job once", field="order", value=list(facts.order)[:5])
+    return np.array([numbers[job_id] for job_id in facts.order], dtype=np.int64)
+
+
+NO_LIMIT = 1 << 62
+
+
+def quota_limits(quotas: dict[str, float], tenants: tuple[str, ...]) -> Ints:
+    """Thousandths of GPUs that each tenant may hold; empty when nobody has a quota."""
+    limits = [round(quotas.get(name, NO_LIMIT / WHOLE) * WHOLE) for name in tenants]
+    return np.array(limits if quotas else [], dtype=np.int64)
+
+
+def facts_of(instant: Instant, now_s: float, **further: Any) -> Facts:
+    """Take an instant apart; what comes back makes an equal one. `further` are fields of Facts."""
+    cluster, _, moment, _ = instant
+    books = moment.tables.books
+    facts = Facts(now_s, **further)
+    for number, name in enumerate(cluster.node_names):
+        kind = cluster.kinds[cluster.node_kind[number]]
+        facts.add_node(name, kind, up=bool(books.up[number]), changed=bool(books.touched[number]))
+    for number in np.sort(moment.active):
+        fact = _job_fact(instant, int(number), now_s)
+        facts.jobs[fact.job.job_id] = fact
+    facts.order = tuple(job_id_of(instant, number) for number in moment.active.tolist())
+    return facts
+
+
+def _job_fact(instant: Instant, number: int, now_s: float) -> JobFact:
+    names = instant.cluster.node_names
+    jobs, books, progress = instant.moment.tables
+    job = replace(
+        instant.workload.job(number), job_id=job_id_of(instant, number), iterations=float(jobs.iterations[number]),
+        duration_s=float("nan"),
+    )  # fmt: skip
+    holds = None
+    if books.slot[number] >= 0:
+        lines = range(int(books.first_line[number]), int(books.first_line[number] + books.lines[number]))
+        where = [(int(books.line_node[line]), int(books.line_gpu[line])) for line in lines]
+        gpus = tuple((names[node], gpu - int(books.first_gpu[node])) for node, gpu in where)
+        holds = Holding(gpus, tuple(books.line_amounts[lines[0]].tolist()))
+    return JobFact(
+        job,
+        done_iterations=min(done_at(progress, number, now_s), float(jobs.iterations[number])),
+        attained_s=float(progress.held_s[number] + max(now_s - progress.held_since[number], 0.0)),
+        waiting_since_s=float(progress.last_held[number]),
+        longest_wait_s=float(progress.longest_wait[number]),
+        speed=float(progress.speed[number]),
+        held_since_s=float(progress.held_since[number]) if holds else None,
+        works_from_s=float(progress.since[number]) if holds else None,
+        holds=holds,
+    )

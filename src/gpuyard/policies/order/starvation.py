@@ -1,0 +1,27 @@
+"""The rule that a job that has waited too long goes first (Synergy's, off unless asked for)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.policies.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Starvation:
+    """A job that has waited longer than this goes before others of its priority, and keeps the GPUs that it gets."""
+
+    limit_s: float
+
+    def raised(self, snapshot: Snapshot) -> NDArray[np.bool_]:
+        """Which active jobs go first."""
+        return snapshot.last_wait_s > self.limit_s
+
+    def next_s(self, snapshot: Snapshot) -> float:
+        """When somebody more will have waited too long; nobody who is stopped now can have before the limit is over."""
+        waits = snapshot.waiting_s
+        patient = waits[~snapshot.running & (waits <= self.limit_s)]
+        return snapshot.now + self.limit_s - float(patient.max(initial=0.0))

@@ -1,0 +1,57 @@
+"""A policy for jobs on a cluster: an order, an allocation, and the rules that every decision keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.plan import Keys, Plan
+from gpuyard.policies.snapshot import Snapshot
+
+Order = Callable[[Snapshot], Keys | Floats]
+"""Which job first: one key for each active job, lowest first."""
+
+
+class Allocate(Protocol):
+    """Anything that turns a snapshot and an order of its active jobs into a plan.
+
+    It may also have `expected_speed(snapshot)`: for each job of the tables the speed that it will give it. Orders count
+    the time that jobs have left at these speeds; without it, at the best speed that a job could have.
+    """
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        """Decide who runs where with how much."""
+
+
+class PutsFirst(Protocol):
+    """A rule that puts jobs before all others of their priority."""
+
+    def raised(self, snapshot: Snapshot) -> NDArray[np.bool_]:
+        """Which active jobs go first."""
+
+    def next_s(self, snapshot: Snapshot) -> float:
+        """When that can next change by itself."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """An order and an allocation under one name."""
+
+    name: str
+    order: Order
+    allocate: Allocate
+    starvation: PutsFirst | None = None
+    """Off unless asked for."""
+    keeps_progress: bool = True
+    """Whether a job that has paid for its start may use it before it is stopped again."""
+    knows_priorities: bool = True
+
+    def expected_speed(self, snapshot: Snapshot) -> Floats | None:
+        """The speed that each job may expect; None where the allocation does not say."""
+        tell: Callable[[Snapshot], Floats] | None = getattr(self.allocate, "expected_speed", None)
+        return None if tell is None else tell(snapshot)

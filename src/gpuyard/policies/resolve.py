@@ -1,0 +1,64 @@
+"""From `order+allocate` as it is written to a policy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuyard.core.errors import InputError
+from gpuyard.policies.naming import parse
+from gpuyard.policies.order.starvation import Starvation
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.registry import ALLOCATIONS, ORDERS, PLACEMENTS, from_file
+
+
+def resolve(
+    text: str,
+    *,
+    placement: str | None = None,
+    opt_time_limit_s: float | None = None,
+    starvation_s: float | None = None,
+) -> Policy:
+    """Find a policy by name. A part may be `path/to/file.py:Name`; alone, it is joined with `tune` or `fifo`."""
+    order, allocate = split_name(text)
+    return Policy(
+        f"{_label(order)}+{_label(allocate)}",
+        ORDERS.find(order),
+        _allocation(allocate, placement, opt_time_limit_s),
+        starvation=None if starvation_s is None else Starvation(starvation_s),
+    )
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Split `order+allocate`, or complete it."""
+    parts = [part.strip() for part in text.split("+")]
+    if len(parts) == 1 and ".py:" in parts[0]:
+        allocates = hasattr(from_file(parse(parts[0]).name), "plan")
+        parts = ["fifo", parts[0]] if allocates else [parts[0], "tune"]
+    if len(parts) != 2 or not all(parts):
+        known = f"Orders: {', '.join(sorted(ORDERS.names))}; allocations: {', '.join(ALLOCATIONS.names)}"
+        raise InputError("is not ORDER+ALLOCATE", field="policy", value=text, hint=f"Example: fifo+tune. {known}")
+    return parts[0], parts[1]
+
+
+def _label(part: str) -> str:
+    name = parse(part)
+    own = (
+        name.name.rpartition(":")[2]
+        if ".py:" in name.name
+        else ALLOCATIONS.aliases.get(name.name.lower(), name.name.lower())
+    )
+    return str(type(name)(own, name.options))
+
+
+def _allocation(written: str, placement: str | None, opt_time_limit_s: float | None) -> Any:
+    where = None if placement is None else _placement(placement)
+    found = ALLOCATIONS.find(written, placement=where, time_limit_s=opt_time_limit_s)
+    if where is not None and not hasattr(type(found), "__dataclass_fields__") and hasattr(found, "placement"):
+        found.placement = where  # an object made for this very policy: see Kind.find
+    return found
+
+
+def _placement(text: str) -> Any:
+    """A shipped placement by its name, for compiled code; a user's own as an object."""
+    found = PLACEMENTS.find(text)
+    return text if text in PLACEMENTS.names else found

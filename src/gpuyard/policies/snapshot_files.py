@@ -1,0 +1,207 @@
+"""Snapshots as JSON files: written by any world, read again anywhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gpuyard.core.cluster import RESOURCES, NodeKind
+from gpuyard.core.errors import InputError, LedgerError
+from gpuyard.core.workload import Job
+from gpuyard.policies.facts import Facts, JobFact, NodeFact
+from gpuyard.profiles import gpu_kind
+
+VERSION = "snapshot/1"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class _Gpu(_Strict):
+    node: str
+    gpu: int = Field(ge=0)
+
+
+class _Holding(_Strict):
+    gpus: list[_Gpu] = Field(min_length=1)
+    cpus: float = Field(default=0.0, ge=0)
+    memory_gb: float = Field(default=0.0, ge=0)
+    storage_mbps: float = Field(default=0.0, ge=0)
+    network_gbps: float = Field(default=0.0, ge=0)
+
+
+class _Node(_Strict):
+    name: str = Field(min_length=1)
+    gpus: int = Field(ge=0)
+    cpus: float = Field(ge=0)
+    memory_gb: float = Field(ge=0)
+    storage_mbps: float = Field(default=0.0, ge=0)
+    network_gbps: float = Field(default=0.0, ge=0)
+    gpu_type: str = "V100"
+    gpu_memory_gb: float | None = Field(default=None, ge=0)
+    up: bool = True
+    changed: bool = True
+
+
+class _Job(_Strict):
+    job_id: int | str
+    arrival_s: float
+    gpus: float = Field(gt=0)
+    model: str = "generic"
+    iterations: float | None = Field(default=None, ge=0)
+    duration_s: float | None = Field(default=None, ge=0)
+    cpus: float | None = Field(default=None, ge=0)
+    memory_gb: float | None = Field(default=None, ge=0)
+    storage_mbps: float | None = Field(default=None, ge=0)
+    tenant: str = "default"
+    priority: int = 0
+    gpu_types: str = ""
+    done_iterations: float = Field(default=0.0, ge=0)
+    attained_s: float = Field(default=0.0, ge=0)
+    waiting_since_s: float | None = None
+    longest_wait_s: float = Field(default=0.0, ge=0)
+    speed: float | None = Field(default=None, gt=0)
+    held_since_s: float | None = None
+    works_from_s: float | None = None
+    holds: _Holding | None = None
+
+
+class _File(_Strict):
+    gpuyard: str
+    now_s: float
+    nodes: list[_Node]
+    jobs: list[_Job]
+    quotas: dict[str, float] = Field(default_factory=dict)
+    move_cost_s: float = Field(default=0.0, ge=0)
+    start_cost_s: float = Field(default=0.0, ge=0)
+    recorded_on: str | None = None
+    order: list[int | str] = Field(default_factory=list)
+
+
+_NODE_FIELDS = ("gpus", *RESOURCES, "gpu_type", "gpu_memory_gb")
+_JOB_FIELDS = tuple(each.name for each in fields(Job))
+_PROGRESS = (
+    "done_iterations",
+    "attained_s",
+    "waiting_since_s",
+    "longest_wait_s",
+    "speed",
+    "held_since_s",
+    "works_from_s",
+)
+
+
+def as_text(facts: Facts) -> str:
+    """Facts as a file holds them; equal facts, equal text."""
+    content = {
+        "gpuyard": VERSION,
+        "now_s": facts.now_s,
+        "nodes": [_node_record(node) for node in facts.nodes.values()],
+        "jobs": [_job_record(fact) for fact in facts.jobs.values()],
+        "quotas": facts.quotas,
+        "move_cost_s": facts.move_cost_s,
+        "start_cost_s": facts.start_cost_s,
+        "recorded_on": facts.recorded_on,
+        "order": list(facts.order),
+    }  # fmt: skip
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def write_facts(facts: Facts, path: str | Path) -> None:
+    """Write facts to a file; it appears whole or not at all."""
+    text = as_text(facts)
+    target = Path(path)
+    fresh = target.with_name(f".{target.name}.partial")
+    try:
+        fresh.write_text(text, encoding="utf-8")
+        fresh.replace(target)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise InputError(f"cannot be written: {error.strerror or error}", file=target) from None
+
+
+def _node_record(node: NodeFact) -> dict[str, Any]:
+    kind = {name: _as_read(getattr(node.kind, name)) for name in _NODE_FIELDS} | {"gpus": node.kind.gpus}
+    return {"name": node.name} | kind | {"up": node.up, "changed": node.changed}
+
+
+def _as_read(value: Any) -> Any:
+    """Whole amounts are written as the numbers that reading makes of them, so that saving twice gives equal bytes."""
+    return float(value) if isinstance(value, int) else value
+
+
+def _job_record(fact: JobFact) -> dict[str, Any]:
+    values = {name: getattr(fact.job, name) for name in _JOB_FIELDS} | {name: getattr(fact, name) for name in _PROGRESS}
+    record = {name: value for name, value in values.items() if not (isinstance(value, float) and math.isnan(value))}
+    if fact.holds is not None:
+        amounts = {name: each * len(fact.holds.gpus) for name, each in zip(RESOURCES, fact.holds.per_gpu, strict=True)}
+        record["holds"] = {"gpus": [{"node": node, "gpu": gpu} for node, gpu in fact.holds.gpus]} | amounts
+    return record
+
+
+def read_facts(path: str | Path) -> Facts:
+    """Read the facts of a snapshot; InputError names file, field, value and rule."""
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}", file=path) from None
+    if not isinstance(content, dict) or content.get("gpuyard") != VERSION:
+        found = content.get("gpuyard") if isinstance(content, dict) else None
+        raise InputError(f"is not a snapshot of gpuyard: its field gpuyard must be {VERSION!r}", file=path, value=found)
+    with errors_of(path):
+        return _facts(_File.model_validate(content))
+
+
+@contextmanager
+def errors_of(path: str | Path) -> Iterator[None]:
+    """Let whatever is wrong with a file's facts name the file."""
+    try:
+        yield
+    except ValidationError as error:
+        raise _as_input_error(error, path) from None
+    except LedgerError as error:
+        raise InputError(f"contradicts itself: {error}", file=path, field="holds") from None
+    except InputError as error:
+        raise InputError(
+            error.rule, file=path, row=error.row, field=error.field, value=error.value, hint=error.hint
+        ) from None
+
+
+def _facts(parsed: _File) -> Facts:
+    facts = Facts(
+        parsed.now_s, quotas=parsed.quotas, move_cost_s=parsed.move_cost_s, start_cost_s=parsed.start_cost_s,
+        recorded_on=parsed.recorded_on, order=tuple(parsed.order),
+    )  # fmt: skip
+    for node in parsed.nodes:
+        values = node.model_dump(exclude={"name", "up", "changed"}, exclude_none=True)
+        kind = NodeKind(**values).with_gpu(gpu_kind(node.gpu_type))
+        facts.add_node(node.name, kind, up=node.up, changed=node.changed)
+    for job in parsed.jobs:
+        values = job.model_dump(include=set(_JOB_FIELDS))
+        given = {name: value for name, value in values.items() if value is not None}
+        facts.add_job(Job(**given), **job.model_dump(include=set(_PROGRESS)))
+        if job.holds is not None:
+            gpus = tuple((gpu.node, gpu.gpu) for gpu in job.holds.gpus)
+            facts.hold(job.job_id, gpus, **job.holds.model_dump(exclude={"gpus"}))
+    return facts
+
+
+def _as_input_error(error: ValidationError, path: str | Path) -> InputError:
+    first = error.errors(include_url=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        return InputError("is not a field of a snapshot", file=path, field=place)
+    if first["type"] == "missing":
+        return InputError("is missing", file=path, field=place)
+    rule = first["msg"].removeprefix("Value error, ")
+    return InputError(rule[:1].lower() + rule[1:], file=path, field=place, value=first["input"])

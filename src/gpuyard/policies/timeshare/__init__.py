@@ -1,0 +1,36 @@
+"""Who of the processes with work queued on one GPU runs, and how fast. Pure functions of what they claim."""
+
+from __future__ import annotations
+
+from gpuyard.policies.naming import look_up, option_values, parse
+from gpuyard.policies.timeshare.exclusive import Exclusive
+from gpuyard.policies.timeshare.fifo import FirstComeFirstServed
+from gpuyard.policies.timeshare.interface import Claim, TimeSharing
+from gpuyard.policies.timeshare.partition import Partition
+from gpuyard.policies.timeshare.priority import Priority
+from gpuyard.policies.timeshare.spatial import Spatial
+from gpuyard.policies.timeshare.time_slice import TimeSlice
+
+__all__ = [
+    "TIME_SHARINGS",
+    "Claim",
+    "Exclusive",
+    "FirstComeFirstServed",
+    "Partition",
+    "Priority",
+    "Spatial",
+    "TimeSharing",
+    "TimeSlice",
+    "time_sharing",
+]
+
+TIME_SHARINGS: dict[str, type[TimeSharing]] = {
+    each.name: each for each in (TimeSlice, FirstComeFirstServed, Priority, Spatial, Partition, Exclusive)
+}
+
+
+def time_sharing(text: str) -> TimeSharing:
+    """Find a policy by name and options, as in `time-slice:quantum=2ms,switch=10us` or `spatial:capacity=1.2`."""
+    name = parse(text, "sharing")
+    chosen = look_up(name.name, TIME_SHARINGS, "a sharing policy", "sharing")
+    return chosen(**option_values(name, chosen, "sharing"))

@@ -1,0 +1,93 @@
+"""Facts about a run that tables, charts and sentences share: its label, policy, load, cluster, figures."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import GpuyardError
+from gpuyard.results import Run
+from gpuyard.results.summary import last_event
+
+
+def run_labels(runs: Sequence[Run]) -> list[str]:
+    """Name each run by its policy or command, and by load, seed or number only where that tells them apart."""
+    labels = [policy_of(run) if "jobs" in run else command_of(run) for run in runs]
+    details = [
+        ["" if "jobs" in run else input_text(run, "gpus") for run in runs],
+        ["" if load_of(run) is None else f"{load_of(run):.3g} jobs/h" for run in runs],
+        ["" if run.info.get("seed") is None else f"seed {run.info['seed']}" for run in runs],
+        [run.path.name if run.path else "" for run in runs],
+    ]
+    for column in details:
+        counts = Counter(labels)
+        if len(set(column)) > 1:
+            labels = [
+                f"{label}, {detail}" if counts[label] > 1 and detail else label
+                for label, detail in zip(labels, column, strict=True)
+            ]
+    counts = Counter(labels)
+    return [f"{label} #{number}" if counts[label] > 1 else label for number, label in enumerate(labels, start=1)]
+
+
+def policy_of(run: Run) -> str:
+    """Return the run's policy, as on the command line."""
+    return str(run.summary.get("policy") or run.info.get("policy") or "unknown policy")
+
+
+def command_of(run: Run) -> str:
+    """Return the command that ran on emulated GPUs."""
+    command = run.info.get("command")
+    return " ".join(map(str, command)) if isinstance(command, list) else str(command or "unknown command")
+
+
+def load_of(run: Run) -> float | None:
+    """Return the load in jobs per hour; None where all jobs were there at the start."""
+    load = run.summary.get("load", run.info.get("load"))
+    return float(load) if isinstance(load, int | float) and math.isfinite(load) else None
+
+
+def at_load(run: Run) -> str:
+    """Say the load as the end of a sentence: ' at 9 jobs/h', or nothing."""
+    load = load_of(run)
+    return "" if load is None else f" at {load:.3g} jobs/h"
+
+
+def input_text(run: Run, key: str) -> str:
+    """Say one of the run's inputs in a few words."""
+    value = run.info.get(key, run.summary.get(key))
+    if isinstance(value, dict):
+        value = value.get("text") or value.get("source") or json.dumps(value, sort_keys=True, ensure_ascii=False)
+    return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def measured_jobs(run: Run) -> pl.DataFrame:
+    """Return the jobs whose times count."""
+    return run.jobs.filter(pl.col("measured"))
+
+
+def end_of(run: Run) -> float:
+    """Return when the run ended, in seconds: as it says itself, or its last event."""
+    told = run.info.get("end_s")
+    return max(float(told) if isinstance(told, int | float) else 0.0, last_event(run.jobs, run.timeline))
+
+
+def figure(run: Run, name: str) -> float | None:
+    """Return one number of the summary; None where the run has none."""
+    value = run.summary.get(name)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def cluster_of(run: Run) -> Cluster:
+    """Return the run's cluster, or the smallest one that holds its timeline when run.json does not say."""
+    try:
+        return Cluster.parse(input_text(run, "cluster"))
+    except GpuyardError:
+        highest: Any = run.timeline["gpu_ids"].explode(empty_as_null=True).max()
+        return Cluster.parse(f"{1 if highest is None else int(highest) // 8 + 1}x8")

@@ -1,0 +1,89 @@
+"""Compile what simulations need before they start: once, in one process, and not as part of what a run costs.
+
+As a program (`python -m gpuyard.simulation.compiling`) it compiles everything that any shipped policy needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import GpuyardError
+from gpuyard.core.kernel import CACHE, NOTICE
+from gpuyard.core.workload import Job, Workload
+from gpuyard.policies.allocate.perjob import PerJob
+from gpuyard.policies.controller import control
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.registry import ALLOCATIONS, ORDERS
+from gpuyard.profiles import load_zoo
+from gpuyard.simulation.opening import find_policy, open_cluster
+from gpuyard.simulation.options import Failure, Options
+
+
+def compile_ahead(choices: Iterable[Options], *, quiet: bool = False) -> None:
+    """Compile here and now what these simulations need and what was not compiled yet, so that no worker has to.
+
+    A policy that cannot be found is passed over: its run will say so.
+    """
+    NOTICE.quiet = quiet
+    for name, faithful in dict.fromkeys((options.policy, options.faithful) for options in choices):
+        with suppress(GpuyardError):
+            policy = shipped_parts(find_policy(name, Options(faithful=faithful)))
+            if CACHE is not None and not CACHE.has(_kernels_of(policy)):
+                load_kernels(policy, faithful=faithful)
+
+
+def load_kernels(policy: Policy, *, faithful: bool = False) -> None:
+    """Compile or load what runs under this policy need; nothing of a user's own is called."""
+    _rehearse(shipped_parts(policy), faithful)
+
+
+def shipped_parts(policy: Policy) -> Policy:
+    """Put parts of gpuyard that need the same kernels in the place of a user's own."""
+    allocate: Any = policy.allocate
+    if not _is_shipped(allocate):
+        allocate = ALLOCATIONS.find("greedy" if isinstance(allocate, PerJob) else "proportional")
+    if not isinstance(getattr(allocate, "placement", ""), str):
+        allocate = replace(allocate, placement="best-fit")
+    order = policy.order if _is_shipped(policy.order) else ORDERS.find("las")
+    return replace(policy, order=order, allocate=allocate)
+
+
+def _is_shipped(part: Any) -> bool:
+    return str(getattr(part, "__module__", "")).startswith("gpuyard.")
+
+
+@cache
+def _rehearse(policy: Policy, faithful: bool) -> None:
+    """Run two jobs, and a failure, through everything that a run may use; the first process to do so compiles it."""
+    kernels = _kernels_of(policy)
+    known = CACHE is None or CACHE.has(kernels)
+    with nullcontext() if CACHE is None or known else CACHE.alone():
+        jobs = [Job(number, 0.0, 1, model, duration_s=1500.0) for number, model in enumerate(("res18", "gnmt"))]
+        options = Options(faithful=faithful, failures=(Failure(0, 400.0, 300.0),))
+        control(open_cluster(Cluster.uniform(2), Workload.from_jobs(jobs), policy, options, load_zoo()), policy)
+    if CACHE is not None and not known:
+        CACHE.note(kernels)
+
+
+def _kernels_of(policy: Policy) -> str:
+    """Name the kernels that a policy of shipped parts needs: equal names, equal kernels."""
+    order: Any = policy.order
+    return f"{order.__module__}.{order.__name__}+{type(policy.allocate).__name__}".removeprefix("gpuyard.policies.")
+
+
+def shipped_policies() -> Iterator[tuple[Policy, bool]]:
+    """Every combination of shipped parts, corrected and as published, and whether it is as published."""
+    for faithful in (False, True):
+        for order in ORDERS.names:
+            for allocation in ALLOCATIONS.names:
+                yield find_policy(f"{order}+{allocation}", Options(faithful=faithful)), faithful
+
+
+if __name__ == "__main__":
+    for each, as_published in shipped_policies():
+        load_kernels(each, faithful=as_published)

@@ -1,0 +1,291 @@
+"""The simulated world: virtual time, in which rounds that can change nothing cost nothing."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+
+import numpy as np
+
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import LedgerError, StallError
+from gpuyard.core.kernel import box
+from gpuyard.core.ledger import Ledger
+from gpuyard.core.workload import Workload
+from gpuyard.policies.arrange import seconds_to_crossing
+from gpuyard.policies.decide import Decision
+from gpuyard.policies.instant import Instant, quota_limits
+from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.performance import plan_speeds
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.tables import Moment, Tables, fresh_progress
+from gpuyard.profiles import Zoo
+from gpuyard.simulation import cluster_state as state
+from gpuyard.simulation.failures import node_events
+from gpuyard.simulation.growth import grown
+from gpuyard.simulation.options import Options
+from gpuyard.simulation.recorder import Recorder
+from gpuyard.simulation.stalls import ArrivalWatch, StallWatch
+
+Report = Callable[[int, int], None]
+"""Called now and then with the number of measured jobs that have finished, and of all that are measured."""
+
+BuildJobs = Callable[[Workload], Jobs]
+"""Looks up the fixed facts of jobs; called again when more of them arrive."""
+
+REPORT_EVERY = 256
+"""Decisions between two reports."""
+
+
+class SimulatedCluster:
+    """A cluster and its jobs under way, in virtual time."""
+
+    credit_s = 0.0
+    """Work counts continuously."""
+
+    def __init__(
+        self, cluster: Cluster, workload: Workload, build: BuildJobs, policy: Policy, options: Options,
+        zoo: Zoo, report: Report | None = None,
+    ) -> None:  # fmt: skip
+        self.cluster, self.workload, self.policy, self.options = cluster, workload, policy, options
+        self._build, self._zoo, self._report = build, zoo, report
+        self._given = len(workload)
+        self.now = self.start_s = self._first_instant()
+        self._lent: weakref.WeakSet[Moment] = weakref.WeakSet()
+        jobs = build(workload)
+        self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand / jobs.gpus[:, None])
+        self.recorder = Recorder(options.timeline, cluster.total_gpus)
+        self.tally = state.new_tally(len(workload))
+        self._counts = np.zeros(4, dtype=np.int64)
+        self._active = np.zeros(len(workload), dtype=np.int64)
+        self._limits = quota_limits(dict(options.quota), workload.tenants)
+        self.progress = fresh_progress(jobs, jobs.best_speed, self.credit_s)
+        self._open(jobs, 0)
+        self._costs = state.Costs(
+            options.restart_cost_s, options.migration_cost_s, options.checkpoint_every_s, options.checkpoint_cost_s
+        )
+        self._events = node_events(cluster, options)
+        self._next_event = 0
+        self._begun = False
+        self._wake = math.inf
+        self._stalls = StallWatch()
+        self._arrivals = ArrivalWatch()
+        self.decisions = 0
+        self.starved_starts = 0
+        """How often a job was started because it had waited too long."""
+        self.notes: list[str] = []
+
+    def _open(self, jobs: Jobs, known: int) -> None:
+        """Put the tables together, at the start and whenever jobs were added behind those known."""
+        self.jobs = jobs
+        first, last = self.options.window or (0, self._given)
+        self.measured = np.zeros(len(self.workload), dtype=np.int8)
+        self.measured[first:last] = 1
+        self._to_measure = int(self.measured.sum())
+        self._tables = Tables(jobs, self.ledger.books, self.progress)
+        self._boxed_tables = box(self._tables)
+        self.expected = self._expected_speed()
+        self.progress.speed[known:] = self.expected[known:]
+        self._state = box(
+            state.State(self._tables, self.tally, self.expected, self.measured, self._active, self._counts)
+        )
+
+    def _expected_speed(self) -> Floats:
+        """What a job that waits may hope for."""
+        said = self.policy.expected_speed(self._snapshot(self._active[:0]))
+        return self.jobs.best_speed if said is None else said
+
+    def _first_instant(self) -> float:
+        return 0.0
+
+    def snapshot(self) -> Snapshot:
+        """What is there now."""
+        return self._snapshot(self._active[: self._counts[state.ACTIVE]])
+
+    def _snapshot(self, active: Ints) -> Snapshot:
+        moment = Moment(self._tables, active, self._limits, ties=self._ties(active), boxed=self._boxed_tables)
+        self._lent.add(moment)
+        return Snapshot(
+            self.now, Instant(self.cluster, self.workload, moment, self.workload.job_id), self._zoo,
+            quotas=self.options.quota, move_cost_s=self.options.migration_cost_s,
+            start_cost_s=self.options.restart_cost_s,
+        )  # fmt: skip
+
+    def _ties(self, active: Ints) -> Ints:
+        """Jobs with equal keys go by their number: the order of arrival."""
+        return active
+
+    def _before_change(self) -> None:
+        """Let snapshots that somebody still has take a copy of what is about to change."""
+        if self._lent:
+            for lent in list(self._lent):
+                lent.detach()
+            self._lent.clear()
+
+    def apply(self, decision: Decision) -> None:
+        """Carry a plan out through the ledger."""
+        self._before_change()
+        self.decisions += 1
+        if decision.starved is not None:
+            self._count_starved(decision)
+        page = self.recorder.page(self.ledger)
+        speeds = self._speeds(decision)
+        refused, wake = state.commit(self._state, self._costs, page, decision.plan, speeds, decision.order, self.now)
+        self._wake = min(self._wake, wake)
+        if refused >= 0:
+            raise LedgerError(
+                f"{self.policy.name} gave job {self.workload.job_id[refused]} what is not free at {self.now:g} s"
+            )
+        if self._report is not None and self.decisions % REPORT_EVERY == 0:
+            self._report(int(self._counts[state.FINISHED_MEASURED]), self._to_measure)
+
+    def _speeds(self, decision: Decision) -> Floats:
+        """How fast each job will be with what it gets: the performance model's answer, whatever the policy expects."""
+        return plan_speeds(self._boxed_tables, decision.plan)
+
+    def _count_starved(self, decision: Decision) -> None:
+        assert decision.starved is not None
+        raised = np.zeros(len(self.workload), dtype=np.bool_)
+        raised[decision.order] = decision.starved[decision.positions]
+        starts = decision.plan.jobs[self.ledger.books.slot[decision.plan.jobs] < 0]
+        self.starved_starts += int(raised[starts].sum())
+
+    def wait(self, last: Decision | None) -> bool:
+        """Go to the next round boundary at which a decision can differ from the last one."""
+        self._before_change()
+        if self._begun:
+            assert last is not None
+            self.now = self._next_boundary(self._next_change(last) if self.options.skip else self.now)
+        self._begun = True
+        while True:
+            self._wake = self._advance()
+            if self._over():
+                self._finish()
+                return False
+            if self._counts[state.ACTIVE]:
+                self._stalls.check(self)
+                return True
+            self.now = self._next_boundary(self._wake)
+
+    def _advance(self) -> float:
+        """Bring the world up to now: completions and failures as they came, then arrivals; returns the next finish."""
+        while self._next_event < len(self._events) and self._events[self._next_event].at_s <= self.now:
+            event = self._events[self._next_event]
+            self._next_event += 1
+            state.advance(self._state, self.recorder.page(self.ledger), event.at_s)
+            if event.down:
+                state.fail_node(self._state, self._costs, self.recorder.page(self.ledger), event.node, event.at_s)
+                self.ledger.close(event.node)
+            else:
+                self.ledger.open(event.node)
+        wake = state.advance(self._state, self.recorder.page(self.ledger), self.now)
+        while self._runs_out():
+            self._extend()
+            wake = min(wake, state.advance(self._state, self.recorder.page(self.ledger), self.now))
+        return wake
+
+    def _runs_out(self) -> bool:
+        """Whether the last known job has arrived while a window is measured in a workload that goes on."""
+        return (
+            self.workload.endless
+            and self.options.window is not None
+            and self._counts[state.ARRIVED] == len(self.workload)
+            and not self._arrivals.stopped
+            and not self._over()
+        )
+
+    def _extend(self) -> None:
+        """Make more jobs known: twice as many as before."""
+        if self._arrivals.must_stop(self._waiting(), len(self.workload)):
+            self.notes.append(
+                f"arrivals ended after {len(self.workload)} jobs, of which {self._waiting()} wait: the queue grew with "
+                f"them, as if {self.policy.name} cannot serve this load; the longest times may be longer still"
+            )
+            return
+        before = len(self.workload)
+        self.workload = self.workload.extended(2 * before)
+        jobs = self._build(self.workload)
+        more = slice(before, None)
+        self.ledger.add_numbered(jobs.gpus[more], jobs.part[more], jobs.demand[more] / jobs.gpus[more][:, None])
+        count = len(self.workload)
+        self.tally = grown(self.tally, state.new_tally(count), before)
+        self.progress = grown(self.progress, fresh_progress(jobs, jobs.best_speed, self.credit_s), before)
+        self._active = np.concatenate([self._active, np.zeros(count - before, dtype=np.int64)])
+        self._limits = quota_limits(dict(self.options.quota), self.workload.tenants)
+        self._open(jobs, before)
+
+    def _waiting(self) -> int:
+        return int(self._counts[state.ACTIVE]) - len(self.ledger.holders)
+
+    def _over(self) -> bool:
+        return bool(self._counts[state.FINISHED_MEASURED] == self._to_measure)
+
+    def _finish(self) -> None:
+        state.close(self._state, self.recorder.page(self.ledger), self.now)
+
+    @property
+    def known(self) -> int:
+        """How many jobs the results speak of: those given, and those that arrived after them."""
+        return max(self._given, int(self._counts[state.ARRIVED]))
+
+    @property
+    def waiting_job(self) -> object:
+        """The id of the first job that is not finished."""
+        return self.workload.job_id[self._active[0]]
+
+    @property
+    def events_to_come(self) -> bool:
+        """Whether nodes will still fail or come back."""
+        return self._next_event < len(self._events)
+
+    def _next_change(self, last: Decision) -> float:
+        """When a decision can next differ; what comes within a round need not be told apart from what comes now."""
+        known = min(self._wake, self._next_arrival())
+        return known if known <= self.now + self.options.round_s else min(known, self._order_change(last))
+
+    def _next_arrival(self) -> float:
+        """When the next job arrives or the next node comes or goes."""
+        arrived = self._counts[state.ARRIVED]
+        job = float(self.jobs.arrival[arrived]) if arrived < len(self.workload) else math.inf
+        return min(job, self._events[self._next_event].at_s) if self.events_to_come else job
+
+    def _order_change(self, decision: Decision) -> float:
+        """When the order can next change by itself, arrivals and completions apart."""
+        keys, positions = decision.keys, decision.positions
+        while_running, while_waiting = keys.running_rate, keys.waiting_rate
+        until = decision.holds_until
+        if isinstance(while_running, float) and isinstance(while_waiting, float) and while_running == while_waiting:
+            return until
+        if isinstance(while_running, float) and math.isnan(while_running):
+            return self.now
+        running = self.ledger.books.slot[decision.order] >= 0
+        since = self.progress.since[decision.order]
+        waiting_rate = _along(while_waiting, positions)
+        rate = np.where(running, _along(while_running, positions), waiting_rate)
+        late = running & (since > self.now)
+        priority, key = decision.priority[positions], keys.key[positions]
+        crossing = seconds_to_crossing(priority, key, rate)
+        if late.any():  # who starts up holds GPUs without working: some keys take that for running, some for waiting
+            crossing = min(crossing, seconds_to_crossing(priority, key, np.where(late, waiting_rate, rate)))
+        wake = min(until, self.now + crossing)
+        return min(wake, float(since[late].min())) if late.any() else wake
+
+    def _next_boundary(self, wake: float) -> float:
+        """The first round boundary at which something can be different."""
+        wake = min(wake, self._next_arrival())
+        if wake == math.inf:
+            waiting = self._counts[state.ACTIVE]
+            raise StallError(
+                f"nothing can happen after {self.now:g} s, and {waiting} jobs still wait, first of them job "
+                f"{self.waiting_job}"
+            )
+        round_s = self.options.round_s
+        rounds = math.ceil((wake - self.start_s) / round_s * (1 - 1e-12))
+        return max(self.start_s + rounds * round_s, self.now + round_s)
+
+
+def _along(rate: Floats | float, positions: Ints) -> Floats | float:
+    return rate[positions] if isinstance(rate, np.ndarray) else rate

@@ -1,0 +1,118 @@
+"""Spread jobs are brought together exactly when that gains more than the moves cost.
+
+All but nimble jobs run at half their speed when they are spread.
+"""
+
+from typing import NamedTuple
+
+import pytest
+from tests.policies.scenarios.simulations import simulated
+from tests.policies.scenarios.stories import Known, Node, node, runs, scene, told, waits
+
+FIRST = "fifo+proportional:placement=first-fit"
+A, B = node("a", 2), node("b", 2)
+
+
+class Story(NamedTuple):
+    """A world, the most that a move may cost there, and who goes where when it costs less or more than that."""
+
+    parts: list[Node | Known]
+    worth_s: float
+    together: dict[str, str]
+    spread: dict[str, str]
+    now: float = 0.0
+
+
+STORIES = {
+    # The pair has 1000 s of work: 2000 s spread, 1000 s together. One single must move; the pair only starts.
+    "one move for a pair that starts": Story(
+        [A, B, runs("s", "a0"), runs("t", "b0"), waits("pair", 2, at=1, seconds=1000)],
+        1000.0, {"pair": "a0 a1", "s": "b1"}, {"pair": "a1 b1"},
+    ),
+    # It runs: 1000 s of work are left, 2000 s spread. It gains 1000 s for two moves, its own and that of s.
+    "two moves for a pair that runs": Story(
+        [A, B, runs("s", "a0"), runs("t", "b0"),
+         runs("pair", "a1 b1", at=1, seconds=5000, done_iterations=4000, speed=0.5)],
+        500.0, {"pair": "a0 a1", "s": "b1"}, {},
+    ),
+    # t has left: the pair alone moves.
+    "one move where there is room": Story(
+        [A, B, runs("s", "a0"), runs("pair", "a1 b1", at=1, seconds=1000, speed=0.5)],
+        1000.0, {"pair": "b0 b1"}, {},
+    ),
+    # s is still being moved until 100 s: t makes room instead, and goes where the pair was to have been.
+    "nobody is moved who has not got over its last move": Story(
+        [A, B, runs("s", "a0", works_from_s=100), runs("t", "b0"), waits("pair", 2, at=1, seconds=1000)],
+        1000.0, {"pair": "b0 b1", "t": "a1"}, {"pair": "a1 b1"},
+    ),
+    "who has got over it at this very instant may be moved": Story(
+        [A, B, runs("s", "a0", works_from_s=100), runs("t", "b0"), waits("pair", 2, at=1, seconds=1000)],
+        1000.0, {"pair": "a0 a1", "s": "b1"}, {"pair": "a1 b1"}, now=100.0,
+    ),
+    # Three GPUs on a node: on a two singles would have to go, on b one.
+    "the node that takes the fewest moves": Story(
+        [node("a", 3), node("b", 3), runs("s", "a0"), runs("t", "a1"), runs("u", "b0"),
+         waits("three", 3, at=1, seconds=1000)],
+        1000.0, {"three": "b0 b1 b2", "u": "a2"}, {"three": "a2 b1 b2"},
+    ),
+    # On a the slice would have to go, on b s.
+    "only who has one whole GPU makes room": Story(
+        [A, B, runs("h", "a0", share=0.5), runs("s", "b0"), waits("pair", 2, at=1, seconds=1000)],
+        1000.0, {"pair": "b0 b1", "s": "a1"}, {"pair": "a1 b1"},
+    ),
+    # With 6 CPUs for each GPU hungry reaches 2.0: 1000 s of its work take 1000 s spread and 500 s together.
+    "a pair that starts is taken to reach its best speed": Story(
+        [node("a", 2, cpus=12), node("b", 2, cpus=12), runs("s", "a0"), runs("t", "b0"),
+         waits("pair", 2, "hungry", at=1, seconds=1000)],
+        500.0, {"pair": "a0 a1", "s": "b1"}, {"pair": "a1 b1"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_move_is_made_exactly_when_it_gains_more_than_it_costs(story: str) -> None:
+    parts, worth_s, together, spread, now = STORIES[story]
+    assert told(FIRST, scene(*parts, now=now, move_cost_s=worth_s - 1)).gets == together
+    assert told(FIRST, scene(*parts, now=now, move_cost_s=worth_s + 1)).gets == spread
+
+
+UNMOVED: dict[str, tuple[list[Node | Known], dict[str, str]]] = {
+    "a network that costs nothing is no reason": (
+        [A, B, runs("s", "a0"), runs("t", "b0"), waits("pair", 2, "nimble", at=1)], {"pair": "a1 b1"}),
+    "slices are in the way": (
+        [A, B, runs("s", "a0", share=0.5), runs("t", "b0", share=0.5), waits("pair", 2, at=1)], {"pair": "a1 b1"}),
+    "no node is large enough": ([A, B, runs("s", "a0"), waits("three", 3, at=1)], {"three": "a1 b0 b1"}),
+    "a node of another type does not count": (
+        [node("c", 1), node("d", 1), node("t", 2, gpu_type="T4"), waits("pair", 2, types="V100")], {"pair": "c0 d0"}),
+    "a node that is down does not count": (
+        [node("c", 1), node("d", 1), node("e", 2, up=False), waits("pair", 2)], {"pair": "c0 d0"}),
+    "all have just been moved": (
+        [A, B, runs("s", "a0", works_from_s=9), runs("t", "b0", works_from_s=9), waits("pair", 2, at=1)],
+        {"pair": "a1 b1"}),
+    "nobody came or went": (
+        [node("a", 2, changed=False), node("b", 2, changed=False), runs("s", "a0"), runs("t", "b0"),
+         runs("pair", "a1 b1", at=1, speed=0.5)], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", UNMOVED)
+def test_nobody_is_moved_where_that_is_useless_or_impossible_though_it_costs_nothing(story: str) -> None:
+    parts, gets = UNMOVED[story]
+    assert told(FIRST, scene(*parts)).gets == gets
+
+
+@pytest.mark.parametrize(("migration_cost_s", "moves", "end_s"), [(2400.0, 1, 19900.0), (2600.0, 0, 20000.0)])
+def test_what_a_move_gains_is_counted_from_now_on(migration_cost_s: float, moves: int, end_s: float) -> None:
+    """Slices on both nodes keep a pair spread from 300 s on: 9850 s of work take 19,700 s. At 15,000 s one slice ends.
+
+    By then 5000 s are left spread, 2500 s together. A pair that moves for 2400 s ends at 19,900 s instead of 20,000 s;
+    for 2600 s it does not. Counted from when it started it would seem to gain 9850 s.
+    """
+    jobs = [
+        waits("a", 0.625, seconds=0.625 * 15000), waits("b", 0.625, seconds=0.625 * 300),
+        waits("c", 0.625, seconds=99000), waits("d", 0.625, seconds=0.625 * 300), waits("pair", 2, at=1, seconds=9850),
+    ]  # fmt: skip
+    run, _ = simulated("2x2", jobs, "fifo+tune", migration_cost_s=migration_cost_s)
+    pair = run.jobs.filter(run.jobs["job_id"] == "pair").to_dicts()[0]
+    assert (pair["moves"], pair["start_s"]) == (moves, 300.0)
+    assert pair["finish_s"] == pytest.approx(end_s)

@@ -1,0 +1,90 @@
+"""Snapshots of any world: ids of all sorts, several looks at one instant, jobs that fit nowhere."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+from tests.builders import cluster, job, workload, zoo
+
+from gpuyard.core.cluster import NodeKind
+from gpuyard.core.workload import Job
+from gpuyard.policies.controller import control
+from gpuyard.policies.decide import decide
+from gpuyard.policies.facts import Facts
+from gpuyard.policies.named_plan import named_plan
+from gpuyard.policies.plan import Keys
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.resolve import resolve
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.profiles import load_zoo
+from gpuyard.simulation.opening import find_policy, open_cluster
+from gpuyard.simulation.options import Options
+
+NODE = NodeKind(gpus=2, cpus=6, memory_gb=125)
+
+
+def facts(*jobs: Job) -> Facts:
+    found = Facts(100.0)
+    found.add_node("a", NODE)
+    for each in jobs:
+        found.add_job(each)
+    return found
+
+
+@pytest.mark.parametrize("ids", [("7", "8"), (1, "a"), (3, 2), ("x-1", "x-0")])
+def test_ids_stay_as_the_world_spells_them(ids: tuple[object, ...], tmp_path: Path) -> None:
+    made = Snapshot.of(facts(*(Job(name, 0.0, 1, "res50", iterations=9) for name in ids)))  # type: ignore[arg-type]
+    made.save(tmp_path / "it.json")
+    for snapshot in (made, Snapshot.load(tmp_path / "it.json"), pickle.loads(pickle.dumps(made))):
+        assert snapshot == made
+        plan = named_plan(snapshot, decide(resolve("fifo+tune"), snapshot))
+        assert [entry["job"] for entry in plan["start"]] == list(ids)
+
+
+def test_all_snapshots_of_one_instant_stay_as_they_are() -> None:
+    policy, options = resolve("fifo+tune"), Options()
+    world = open_cluster(cluster("1x4"), workload(*(job(i) for i in range(6))), policy, options, zoo())
+    assert world.wait(None)
+    first, second = world.snapshot(), world.snapshot()
+    decision = decide(policy, second)
+    world.apply(decision)
+    assert not first.running.any()
+    assert not second.running.any()
+    assert world.snapshot().running.sum() == 4
+
+
+def test_facts_of_a_faithful_run_count_what_its_columns_count() -> None:
+    options = Options(faithful=True, skip=False)
+    seen: list[tuple[list[float], list[float]]] = []
+    policy = find_policy("fifo+tune", options)
+
+    def look(snapshot: Snapshot) -> Keys:
+        left = [fact.job.iterations - fact.done_iterations for fact in snapshot.facts.jobs.values()]
+        seen.append((left, snapshot.remaining_iterations.tolist()))
+        return Keys(snapshot.arrival_s)
+
+    looking = Policy("look", look, policy.allocate, keeps_progress=False, knows_priorities=False)
+    control(open_cluster(cluster("1x2"), workload(job(0, hours=1)), looking, options, zoo()), looking)
+    assert len(seen) > 5
+    assert all(left == pytest.approx(column) for left, column in seen)
+
+
+def test_a_pickle_keeps_profiles_of_one_s_own(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(
+        "source: here\ngrid: {cpus: [1, 3], memory_gb: [20, 62.5]}\n"
+        "models:\n  mine: {iteration_s: 2.0, throughput: [[0.5, 0.5], [1.0, 1.0]]}\n"
+    )
+    made = Snapshot.of(facts(Job("own", 0.0, 1, "mine", iterations=30)), load_zoo([file]))
+    assert pickle.loads(pickle.dumps(made)).remaining_s.tolist() == made.remaining_s.tolist() == [60.0]
+
+
+def test_a_job_that_fits_nowhere_waits_and_the_others_do_not() -> None:
+    """A node has left since the job came; that is no reason to decide nothing."""
+    wide = Job("wide", 0.0, 5, "res50", iterations=9)
+    elsewhere = Job("elsewhere", 0.0, 1, "res50", iterations=9, gpu_types="K80")
+    snapshot = Snapshot.of(facts(wide, elsewhere, Job("small", 1.0, 1, "res50", iterations=9)))
+    for policy in ("fifo+tune", "srtf+proportional", "las+greedy", "drf+opt"):
+        plan = named_plan(snapshot, decide(resolve(policy), snapshot))
+        assert [entry["job"] for entry in plan["start"]] == ["small"]
+        assert {entry["job"]: entry["reason"] for entry in plan["wait"]} == {"wide": "gpus", "elsewhere": "gpus"}

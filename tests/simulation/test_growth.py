@@ -1,0 +1,33 @@
+"""A workload that goes on arriving: it does not matter how much of it was known at the start."""
+
+from dataclasses import dataclass, replace
+
+from tests.builders import cluster, job, workload, zoo
+
+from gpuyard.core.workload import Workload
+from gpuyard.simulation.engine import simulate_cluster
+from gpuyard.simulation.options import Options
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A job every ten minutes, of twelve to thirty-six, on one GPU or two."""
+
+    def jobs(self, count: int) -> Workload:
+        """The first so many of them."""
+        jobs = (
+            job(i, ("alexnet", "gnmt")[i % 2], at=600.0 * i, gpus=1 + i % 2, hours=0.2 + 0.2 * (i % 3))
+            for i in range(count)
+        )
+        return replace(workload(*jobs), continuation=self)
+
+
+def test_jobs_that_become_known_later_change_nothing() -> None:
+    options = Options(window=(0, 10))
+    few, many = (
+        simulate_cluster(cluster("1x4", "cpus=12,memory=250GB"), Stream().jobs(known), "srtf+tune", options, zoo=zoo())
+        for known in (10, 100)
+    )
+    assert len(few.jobs) > 10
+    columns = ["job_id", "start_s", "finish_s", "held_s", "preemptions", "wait_gpus_s"]
+    assert few.jobs.select(columns).equals(many.jobs.head(len(few.jobs)).select(columns))

@@ -1,0 +1,108 @@
+"""What is refused before a run, and what is left out on request."""
+
+from pathlib import Path
+
+import pytest
+
+import gpuyard
+from gpuyard import Cluster, InputError, Job, Options, Workload
+from gpuyard.simulation.failures import NodeEvent, node_events
+from gpuyard.simulation.options import Failure
+from gpuyard.simulation.study import Study, prepare
+
+JOBS = Workload.from_jobs(
+    [
+        Job("small", 0.0, 1, "res18", duration_s=3600, tenant="red"),
+        Job("wide", 10.0, 64, "res18", duration_s=3600, tenant="red"),
+        Job("large", 20.0, 8, "res18", duration_s=3600, tenant="blue"),
+        Job("typed", 30.0, 1, "res18", duration_s=3600, tenant="blue", gpu_types="T4"),
+    ]
+)
+
+
+def study(options: Options, workload: Workload = JOBS, cluster: str = "2x8") -> Study:
+    return prepare(options, cluster=Cluster.parse(cluster), workload=workload)
+
+
+def test_jobs_that_can_never_run_are_left_out_and_named() -> None:
+    part = study(Options(skip_infeasible=True)).workload
+    assert part.job_id.tolist() == ["small", "large"]
+    assert part.notes == ("2 of 4 jobs left out: the cluster or a quota has too few GPUs for wide, typed",)
+    run = gpuyard.simulate("2x8", JOBS, options=Options(skip_infeasible=True))
+    assert run.info["workload"]["notes"] == list(part.notes)
+    assert run.summary["unfinished"] == 0
+    with pytest.raises(InputError, match=r"64 GPUs for job wide are more than the 16 that the cluster has.*skip-inf"):
+        gpuyard.simulate("2x8", JOBS)
+
+
+def test_a_note_names_a_few_of_many() -> None:
+    wide = [Job(number, 0.0, 64, "res18", duration_s=60) for number in range(9)]
+    jobs = Workload.from_jobs([*wide, Job(9, 0.0, 1, "res18", duration_s=60)])
+    (note,) = study(Options(skip_infeasible=True), jobs).workload.notes
+    assert note == "9 of 10 jobs left out: the cluster or a quota has too few GPUs for 0, 1, 2, 3, 4, …"
+
+
+def test_jobs_still_to_come_are_left_out_too() -> None:
+    part = prepare(Options(multi_gpu=True, skip_infeasible=True, cluster="1x2", window=(100, 200))).workload
+    assert part.extended(20_000).gpus.max() == 2
+
+
+def test_a_quota_must_concern_somebody_and_let_every_job_in() -> None:
+    with pytest.raises(InputError, match=r"field quota: .bleu. is not a tenant of the workload. Did you mean 'blue'"):
+        study(Options(quota={"bleu": 4}))
+    with pytest.raises(InputError, match=r"field quota: 4\.0 GPUs for tenant blue are too few for job large, which n"):
+        study(Options(quota={"blue": 4}))
+    assert study(Options(quota={"blue": 4}, skip_infeasible=True)).workload.job_id.tolist() == ["small"]
+    assert study(Options(quota={"blue": 8, "red": 64})).options.quota == {"blue": 8, "red": 64}
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (Options(cluster="125000000x8"), "125000000 nodes are more than gpuyard simulates: 1000000 at most"),
+        (Options(cluster="1x1000000000"), "1000000000 GPUs are more than gpuyard simulates: 10000000 at most"),
+        (Options(round_s=0.001), "Make rounds longer"),
+    ],
+)
+def test_absurd_sizes_are_refused_with_the_limit(options: Options, says: str) -> None:
+    with pytest.raises(InputError) as refused:
+        prepare(options)
+    assert says in str(refused.value)
+
+
+def test_a_job_that_lasts_for_ages_is_named() -> None:
+    ages = Workload.from_jobs([Job("old", 0.0, 1, "res18", duration_s=1e18)])
+    with pytest.raises(InputError, match="until job old could end"):
+        study(Options(), ages)
+
+
+def outages(*failures: Failure) -> list[NodeEvent]:
+    return node_events(Cluster.parse("2x8"), Options(failures=failures))
+
+
+def test_outages_of_a_node_that_overlap_or_touch_are_one() -> None:
+    assert outages(Failure(0, 0, 10), Failure(0, 5, 20), Failure(0, 25, 5), Failure(1, 5, 1)) == [
+        NodeEvent(0, 0, True),
+        NodeEvent(5, 1, True),
+        NodeEvent(6, 1, False),
+        NodeEvent(30, 0, False),
+    ]
+    assert outages(Failure(0, 5, 1), Failure(0, 0, 10)) == [NodeEvent(0, 0, True), NodeEvent(10, 0, False)]
+    assert len(outages(Failure(0, 0, 10), Failure(0, 11, 1))) == 4
+
+
+@pytest.mark.parametrize("failure", [(0, 5, 0), (0, -1, 5), (-1, 0, 5), (0, float("nan"), 5), (0, 0, float("inf"))])
+def test_a_failure_takes_a_finite_time_above_zero(failure: tuple[int, float, float]) -> None:
+    with pytest.raises(InputError):
+        Failure(*failure)
+
+
+def test_a_failure_of_no_length_in_a_file_is_named_with_its_row(tmp_path: Path) -> None:
+    (tmp_path / "f.csv").write_text("node,at,down\n1,2h,5m\n1,3h,0\n")
+    with pytest.raises(InputError, match=r"f\.csv, row 3, field down: 0.0 must be a finite time above 0"):
+        Options(failures=str(tmp_path / "f.csv"))  # type: ignore[arg-type]
+
+
+def test_too_many_failures_to_draw_are_refused() -> None:
+    with pytest.raises(InputError, match=r"failure_rate: 1000000000\.0 must be at most 50000 on 2 nodes"):
+        node_events(Cluster.parse("2x8"), Options(failure_rate=1e9))

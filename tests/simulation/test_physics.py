@@ -1,0 +1,62 @@
+"""How fast a job is, is the world's business: a policy that claims otherwise changes nothing."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+from tests.builders import cluster, job, run, spans, workload, zoo
+
+from gpuyard.core.arrays import Ints
+from gpuyard.core.cluster import Cluster
+from gpuyard.policies.plan import Plan
+from gpuyard.policies.policy import Allocate
+from gpuyard.policies.resolve import resolve
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.simulation.engine import simulate_cluster
+
+JOBS = workload(*(job(i, model, at=i * 200.0, gpus=1 + i % 3, hours=1 + i % 4)
+                  for i, model in enumerate(["alexnet", "gnmt", "res18", "m5", "deepspeech"] * 5)))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Boastful:
+    """Does as another allocation does, and expects of it ten times the speed."""
+
+    honest: Allocate
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        plan = self.honest.plan(snapshot, order)
+        return plan._replace(expected=10.0 * plan.expected)
+
+
+@pytest.mark.parametrize("name", ["fifo+tune", "las+tune", "fifo+opt:time_limit=60s", "las+proportional"])
+def test_a_policy_that_boasts_gets_the_same_completion_times(name: str) -> None:
+    policy = resolve(name)
+    honest, boastful = (
+        simulate_cluster(cluster("2x4", "cpus=14,memory=250GB"), JOBS, replace(policy, allocate=allocate), zoo=zoo())
+        for allocate in (policy.allocate, Boastful(policy.allocate))
+    )
+    assert boastful.jobs.equals(honest.jobs)
+    assert boastful.timeline.equals(honest.timeline)
+
+
+def test_the_allocation_that_boasts_says_what_it_expects() -> None:
+    """Else there would be nothing to disbelieve."""
+    claims = []
+
+    @dataclass(frozen=True)
+    class Noting(Boastful):
+        def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+            found = super().plan(snapshot, order)
+            claims.extend(found.expected.tolist())
+            return found
+
+    policy = resolve("fifo+tune")
+    simulate_cluster(cluster(), JOBS, replace(policy, allocate=Noting(policy.allocate)), zoo=zoo())
+    assert min(claims) >= 10.0
+
+
+@pytest.mark.parametrize("groups", ["1x1:memory=125GB+1x1:memory=62.5GB", "1x1:memory=62.5GB+1x1:memory=125GB"])
+def test_a_job_on_unequal_nodes_is_as_fast_as_on_the_slowest(groups: str) -> None:
+    """It wants 2 CPUs for each GPU and of all else its share: 125 GB on one of the nodes. It gets 62.5 GB on both."""
+    done = run(Cluster.parse(groups), [job(0, "generic", gpus=2, iterations=100, cpus=4)], "fifo+proportional")
+    assert [(span["memory_gb"], span["speed"]) for span in spans(done)] == [(125.0, 0.5)]

@@ -1,0 +1,228 @@
+"""Numbers that are easy to believe and easy to get wrong; each case is derived by hand."""
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.builders import cluster, finishes, job, run, spans, starts, zoo
+
+import gpuyard
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError, StallError
+from gpuyard.core.workload import Job
+from gpuyard.policies.allocate.tune import Tune
+from gpuyard.policies.plan import Plan
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.simulation.options import Failure, Options
+
+HOUR = 3600.0
+NODE = cluster("1x1", "cpus=3,memory=62.5GB")
+
+
+@pytest.mark.parametrize(
+    ("cpus", "seconds"),
+    [
+        pytest.param(8, HOUR, id="all that was recorded: as long as recorded"),
+        pytest.param(1, HOUR, id="less than the share: nothing to gain"),
+        pytest.param(48, 2 * HOUR, id="twice what the node has: twice as long"),
+    ],
+)
+def test_a_recorded_duration_holds_with_the_cpus_recorded_beside_it(cpus: float, seconds: float) -> None:
+    assert finishes(run(cluster(), [job(0, "generic", hours=1, cpus=cpus)], "fifo+tune")) == {0: pytest.approx(seconds)}
+
+
+def test_fewer_cpus_than_recorded_slow_a_job_down() -> None:
+    """Eight jobs recorded with 6 CPUs share 24: three each, half the speed."""
+    jobs = [job(i, "generic", hours=1, cpus=6) for i in range(8)]
+    assert set(finishes(run(cluster(), jobs, "fifo+proportional")).values()) == {2 * HOUR}
+
+
+def test_with_a_profile_more_cpus_than_recorded_gain_what_it_says() -> None:
+    """An hour of res18 recorded with 4 CPUs (speed 1.3) and run with 9 (2.4)."""
+    done = run(cluster(), [job(0, "res18", hours=1, cpus=4)], "fifo+tune")
+    assert finishes(done)[0] == pytest.approx(HOUR * 1.3 / 2.4)
+
+
+def test_a_job_wider_than_a_node_was_recorded_spread() -> None:
+    narrow = cluster("2x4", "cpus=12,memory=250GB")
+    assert finishes(run(narrow, [job(0, "res18", gpus=8)], "fifo+proportional")) == {0: pytest.approx(HOUR)}
+    # On one large node it would have been faster; recorded there, it is slower here.
+    mixed = Cluster.parse("2x4:cpus=12,memory=250GB+2x8:cpus=24,memory=500GB")
+    jobs = [job(0, "gnmt", gpus=8, hours=9), job(1, "gnmt", gpus=8, hours=9), job(2, "res18", gpus=8)]
+    assert finishes(run(mixed, jobs, "fifo+proportional"))[2] == pytest.approx(HOUR / 0.8)
+
+
+GROUPS = (
+    "2x4:cpus=12,memory=250GB,type=K80",
+    "1x8:cpus=24,memory=500GB,type=V100",
+    "2x2:cpus=20,memory=250GB,type=A100",
+)
+
+
+@pytest.mark.parametrize("policy", ["srtf+tune", "las+proportional", "fifo+greedy"])
+def test_the_order_in_which_a_cluster_is_written_changes_nothing(policy: str) -> None:
+    workload = gpuyard.generate(jobs=40, load=6, multi_gpu=True)
+    found = []
+    for groups in itertools.permutations(GROUPS):
+        found.append(run(Cluster.parse("+".join(groups)), workload, policy).jobs)
+    assert all(table.equals(found[0]) for table in found)
+
+
+def test_gpu_numbers_are_the_user_s_however_nodes_are_looked_at() -> None:
+    """The A100s stand first or last in the cluster; the job goes there, and failures hit the node that was meant."""
+    for text, gpus, node in (
+        ("1x2:type=V100+1x4:type=A100", {2, 3, 4, 5}, 0),
+        ("1x4:type=A100+1x2:type=V100", {0, 1, 2, 3}, 1),
+    ):
+        options = Options(failures=(Failure(node, 0.0, 9 * HOUR),))
+        done = run(Cluster.parse(text), [job(0, "gnmt", gpus=4), job(1, "gnmt", types="V100")], "fifo+tune", options)
+        assert set(spans(done, 0)[0]["gpu_ids"]) == gpus
+        assert starts(done)[1] == 9 * HOUR
+
+
+def test_a_duration_is_recorded_on_the_usual_node_or_on_the_one_that_is_named() -> None:
+    """Of res50's 10,000 s those on a V100 are more work than those on a K80."""
+    mostly_k80 = Cluster.parse("1x2:cpus=6,memory=125GB,type=V100+4x2:cpus=6,memory=125GB,type=K80")
+    work = {}
+    for name in (None, "V100", "k80"):
+        done = run(mostly_k80, [job(0, "res50")], "fifo+proportional", Options(recorded_on=name))
+        work[name] = done.jobs["iterations"][0]
+    assert work[None] == work["k80"] < work["V100"]
+
+
+def test_a_faster_gpu_type_is_faster_and_is_preferred() -> None:
+    times = {}
+    for gpu in ("K80", "V100", "A100"):
+        alone = Cluster.parse(f"1x4:cpus=48,memory=500GB,type={gpu}")
+        times[gpu] = finishes(run(alone, [job(0, "res50", iterations=10_000)], "fifo+tune"))[0] or 0.0
+    assert times["K80"] > times["V100"] > times["A100"]
+    factor = zoo().gpu_speed("res50", "K80").factor
+    assert times["K80"] / times["V100"] == pytest.approx(1 / factor)
+    both = Cluster.parse("1x4:cpus=48,memory=500GB,type=K80+1x1:cpus=12,memory=125GB,type=A100")
+    done = run(both, [job(0, "res50", iterations=10_000), job(1, "res50", iterations=10_000)], "fifo+tune")
+    assert spans(done, 0)[0]["gpu_ids"] == [4]
+    assert spans(done, 1)[0]["gpu_ids"] != [4]
+
+
+def test_srtf_ranks_by_the_speed_that_the_allocation_gives() -> None:
+    """2.5 h of alexnet could be 0.85 h with all its CPUs; proportional never gives them, so 2 h of gnmt are shorter."""
+    jobs = [job(0, "alexnet", hours=2.5), job(1, "gnmt", hours=2)]
+    assert starts(run(NODE, jobs, "srtf+proportional")) == {0: 2 * HOUR, 1: 0}
+
+
+@pytest.mark.parametrize("restart_cost_s", [300.0, 600.0, 5000.0])
+def test_las_makes_progress_whatever_a_restart_costs(restart_cost_s: float) -> None:
+    jobs = [job(i, hours=2) for i in range(3)]
+    done = run(NODE, jobs, "las+proportional", Options(restart_cost_s=restart_cost_s))
+    # Each start but the first of a job is followed by at least as much work as it cost: at most half the time is lost.
+    assert max(finish or 0.0 for finish in finishes(done).values()) <= 2 * 6 * HOUR + 600
+
+
+class Idle:
+    """An allocation that never starts anybody."""
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        nobody, no_gpus = np.empty(0, np.int64), np.empty(0, np.int32)
+        return Plan(nobody, np.zeros(1, np.int64), no_gpus, np.empty((0, 4)), nobody, np.ones(len(order), np.int8))
+
+
+def by_arrival(snapshot: Snapshot) -> Floats:
+    """Bare keys: asked again at every round, for ever."""
+    return snapshot.arrival_s
+
+
+def test_a_policy_that_makes_no_progress_is_found_out() -> None:
+    with pytest.raises(StallError, match=r"lazy makes no progress.*job 4 is not finished"):
+        run(NODE, [job(4)], Policy("lazy", by_arrival, Idle()))
+
+
+def test_a_spread_job_is_moved_only_when_that_pays_from_now_on() -> None:
+    """`wide` sits on 2 + 2 GPUs until one of its neighbours ends; a move then costs more than what is left to gain."""
+    sizes = {0: 6, 1: 6, 2: 4}
+    jobs = [job(i, "alexnet", gpus=gpus, hours=12 if i == 2 else 9) for i, gpus in sizes.items()]
+    where = cluster("2x8")
+    stay = run(where, jobs, "fifo+proportional", Options(migration_cost_s=1e9))
+    for cost in (0.0, 600.0, 3600.0, 7200.0, 20000.0, 40000.0):
+        done = run(where, jobs, "fifo+proportional", Options(migration_cost_s=cost))
+        assert (finishes(done)[2] or 0.0) <= (finishes(stay)[2] or 0.0) + 1e-6
+
+
+def test_arrivals_go_on_until_the_last_measured_job_has_finished() -> None:
+    """LAS prefers newcomers: without them the last measured jobs would end too soon."""
+    few, many = (gpuyard.generate(jobs=jobs, load=3) for jobs in (120, 1000))
+    options = Options(window=(60, 80))
+    for policy in ("las+tune", "srtf+proportional", "fifo+tune"):
+        short, long = (run(cluster("2x8"), workload, policy, options) for workload in (few, many))
+        measured = [one.jobs.filter(one.jobs["measured"])["finish_s"].to_list() for one in (short, long)]
+        assert measured[0] == measured[1]
+        assert len(short.jobs) >= 120
+        assert short.jobs.height == short.timeline["job_id"].max() + 1 or short.jobs.height == 120  # type: ignore[operator]
+
+
+def test_a_nan_key_is_refused_by_name() -> None:
+    def broken(snapshot: Snapshot) -> Floats:
+        return np.where(snapshot.gpus > 1, np.nan, 0.0)
+
+    with pytest.raises(InputError, match="gave job 7 the key NaN at 0 s"):
+        run(cluster(), [job(3), job(7, gpus=2)], Policy("mine", broken, Tune()))
+
+
+def test_a_policy_that_raises_is_answered_with_its_own_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def mine(snapshot):\n    return snapshot.gpus / snapshot.no_such_column\n")
+    with pytest.raises(InputError) as caught:
+        gpuyard.simulate("1x8", gpuyard.generate(jobs=3), f"{file}:mine")
+    text = str(caught.value)
+    assert text.startswith(f"{file}, row 2, field policy:")
+    assert "no_such_column" in text
+    assert "\n" not in text
+
+
+def test_a_policy_cannot_make_jobs_faster_by_claiming_it() -> None:
+    class Boastful(Tune):
+        def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+            plan = super().plan(snapshot, order)
+            return plan._replace(expected=plan.expected * 10.0)
+
+    jobs = [job(i, model) for i, model in enumerate(("alexnet", "res18", "gnmt"))]
+    honest = run(cluster(), jobs, "fifo+tune")
+    claimed = run(cluster(), jobs, Policy("boast", by_arrival, Boastful()))
+    assert finishes(claimed) == finishes(honest)
+
+
+@pytest.mark.parametrize("order", ["las", "srtf", "fifo"])
+def test_opt_decides_the_same_whether_rounds_are_skipped_or_not(order: str) -> None:
+    workload = gpuyard.generate(jobs=14, load=6, multi_gpu=True, durations="small")
+    where, options = cluster("2x4", "cpus=12,memory=250GB"), Options(opt_time_limit_s=30.0)
+    skipping = run(where, workload, f"{order}+opt", options)
+    every_round = run(where, workload, f"{order}+opt", replace(options, skip=False))
+    assert skipping.jobs.equals(every_round.jobs)
+
+
+def test_a_job_states_its_work_once() -> None:
+    with pytest.raises(InputError, match="iterations"):
+        gpuyard.Workload.from_jobs([Job(0, 0.0, 1, "res50", iterations=10, duration_s=10)])
+
+
+@pytest.mark.parametrize("policy", ["fifo+tune", "fifo+proportional", "fifo+greedy"])
+def test_half_a_gpu_has_half_the_speed(policy: str) -> None:
+    where = cluster("1x1", "cpus=3,memory=62.5GB")
+    whole = finishes(run(where, [job(0, "gnmt", iterations=10_000)], policy))[0]
+    half = finishes(run(where, [job(0, "gnmt", gpus=0.5, iterations=10_000)], policy))[0]
+    assert whole is not None
+    assert half == pytest.approx(2 * whole, rel=1e-3)
+    # A duration that was recorded on half a GPU is what it was.
+    assert finishes(run(where, [job(0, "gnmt", gpus=0.5)], "fifo+proportional"))[0] == pytest.approx(HOUR)
+
+
+def test_a_load_that_a_policy_cannot_serve_ends_and_is_told() -> None:
+    """Sixteen GPUs cannot serve 3 jobs of 17 hours an hour: under srtf the longest would wait for ever."""
+    done = run(cluster("2x8"), gpuyard.generate(jobs=300, load=3), "srtf+proportional", Options(window=(100, 200)))
+    assert done.summary["unfinished"] == 0
+    assert any("cannot serve this load" in note for note in done.info["notes"])
+    served = run(cluster("8x8"), gpuyard.generate(jobs=300, load=3), "srtf+proportional", Options(window=(100, 200)))
+    assert served.info["notes"] == []
