@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpuyard.cli.demo import ALLOCATIONS, ORDERS
-from gpuyard.cli.output import human
+from gpuyard.cli.demo import ORDERS
 
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -29,15 +28,12 @@ def test_it_starts_with_make_demo_and_make_test() -> None:
 
 
 def test_the_demo_prints_the_table_that_is_shown(tmp_path: Path) -> None:
-    policies = [f"{order}+{allocation}" for order in ORDERS for allocation in ALLOCATIONS]
-    rows = {row["policy"]: row for row in simulate(tmp_path, *(f"--policy={policy}" for policy in policies))}
+    command = [sys.executable, "-m", "gpuyard", "demo", "--quiet"]
+    printed = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=900, check=True).stdout
     for order in ORDERS:
-        shown = re.search(rf"^{order}: [a-z, -]+?((?: +[\d.]+){{6}})$", README, flags=re.MULTILINE)
-        assert shown is not None, order
-        before, after = (rows[f"{order}+{allocation}"] for allocation in ALLOCATIONS)
-        mean, p99 = ((before[name], after[name]) for name in ("mean_jct_h", "p99_jct_h"))
-        figures = [*mean, mean[0] / mean[1], *p99, p99[0] / p99[1]]
-        assert shown.group(1).split() == [human(figure) for figure in figures]
+        (shown,) = re.findall(rf"^{order}: .*$", README, flags=re.MULTILINE)
+        assert shown in printed.splitlines()
+    assert (tmp_path / "runs/demo/report/report.html").is_file()
 
 
 def test_the_published_run_is_repeated(tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_the_allocation_that_boasts_says_what_it_expects() -> None:
 
 @pytest.mark.parametrize("groups", ["1x1:memory=125GB+1x1:memory=62.5GB", "1x1:memory=62.5GB+1x1:memory=125GB"])
 def test_a_job_on_unequal_nodes_is_as_fast_as_on_the_slowest(groups: str) -> None:
-    """It wants 2 CPUs for each GPU and of all else its share: 125 GB on one of the nodes. It gets 62.5 GB on both."""
-    done = run(Cluster.parse(groups), [job(0, "generic", gpus=2, iterations=100, cpus=4)], "fifo+proportional")
+    """It wants 125 GB for each GPU, which one of the nodes has. It gets 62.5 GB on both."""
+    wide = job(0, "generic", gpus=2, iterations=100, memory_gb=250)
+    done = run(Cluster.parse(groups), [wide], "fifo+proportional")
     assert [(span["memory_gb"], span["speed"]) for span in spans(done)] == [(125.0, 0.5)]

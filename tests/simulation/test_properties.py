@@ -354,6 +354,7 @@ def test_under_tune_nothing_is_left_over_that_would_make_a_job_faster(world: Wor
 @given(worlds(allocate=("opt",), slices=False))
 def test_opt_keeps_the_same_promises(world: World) -> None:
     run, facts = world.run(opt_time_limit_s=0.2), world.facts
+    kinds = len(world.cluster.kinds)
     node_of = np.repeat(np.arange(world.cluster.nodes), world.cluster.node_gpus)
     index = {job_id: i for i, job_id in enumerate(run.jobs["job_id"])}
     assert run.jobs["finish_s"].null_count() == 0
@@ -366,7 +367,7 @@ def test_opt_keeps_the_same_promises(world: World) -> None:
                 used[node_of[gpu]] += [row[name] / len(row["gpu_ids"]) for name in AMOUNTS]
             sort = facts.job_class[index[row["job_id"]]]
             nodes = {int(node_of[gpu]) for gpu in row["gpu_ids"]}
-            share = min(facts.ladders[sort + facts.node_kind[node], 0, 3] for node in nodes)
+            share = min(facts.ladders[sort * kinds + facts.node_kind[node], 0, 3] for node in nodes)
             assert row["speed"] >= share * (facts.penalty[sort] if len(nodes) > 1 else 1.0) * (1 - 1e-9)
         assert gpus.max() <= 1
         assert (used <= world.cluster.capacity[:, :3] + 1e-6).all()

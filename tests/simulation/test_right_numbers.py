@@ -118,8 +118,8 @@ def test_srtf_ranks_by_the_speed_that_the_allocation_gives() -> None:
 def test_las_makes_progress_whatever_a_restart_costs(restart_cost_s: float) -> None:
     jobs = [job(i, hours=2) for i in range(3)]
     done = run(NODE, jobs, "las+proportional", Options(restart_cost_s=restart_cost_s))
-    # Each start but the first of a job is followed by at least as much work as it cost: at most half the time is lost.
-    assert max(finish or 0.0 for finish in finishes(done).values()) <= 2 * 6 * HOUR + 600
+    # Each start but a job's last is followed by at least as much work as it cost.
+    assert max(finish or 0.0 for finish in finishes(done).values()) <= 2 * 6 * HOUR + 3 * restart_cost_s + 600
 
 
 class Idle:
@@ -153,14 +153,14 @@ def test_a_spread_job_is_moved_only_when_that_pays_from_now_on() -> None:
 
 def test_arrivals_go_on_until_the_last_measured_job_has_finished() -> None:
     """LAS prefers newcomers: without them the last measured jobs would end too soon."""
-    few, many = (gpuyard.generate(jobs=jobs, load=3) for jobs in (120, 1000))
+    few, many = (gpuyard.generate(jobs=jobs, load=0.8) for jobs in (120, 1000))
     options = Options(window=(60, 80))
     for policy in ("las+tune", "srtf+proportional", "fifo+tune"):
         short, long = (run(cluster("2x8"), workload, policy, options) for workload in (few, many))
         measured = [one.jobs.filter(one.jobs["measured"])["finish_s"].to_list() for one in (short, long)]
         assert measured[0] == measured[1]
-        assert len(short.jobs) >= 120
-        assert short.jobs.height == short.timeline["job_id"].max() + 1 or short.jobs.height == 120  # type: ignore[operator]
+        assert len(short.jobs) > 120
+        assert short.jobs["arrival_s"].max() <= max(measured[0])
 
 
 def test_a_nan_key_is_refused_by_name() -> None:
