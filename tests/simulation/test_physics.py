@@ -61,3 +61,11 @@ def test_a_job_on_unequal_nodes_is_as_fast_as_on_the_slowest(groups: str) -> Non
     wide = job(0, "generic", gpus=2, iterations=100, memory_gb=250)
     done = run(Cluster.parse(groups), [wide], "fifo+proportional")
     assert [(span["memory_gb"], span["speed"]) for span in spans(done)] == [(125.0, 0.5)]
+
+
+@pytest.mark.parametrize("allocate", ["tune", "opt"])
+def test_on_nodes_of_two_kinds_nobody_gets_less_than_its_share_makes_of_it(allocate: str) -> None:
+    """With 62.5 GB one CPU would do, with 30 GB it takes two: one CPU and 30 GB, the least of both, are too little."""
+    mixed = Cluster.parse("1x1:cpus=2,memory=30GB,storage=20+1x1:cpus=2,memory=62.5GB,storage=20")
+    shared, tuned = (run(mixed, [job(0, "res18", gpus=2)], f"fifo+{name}") for name in ("proportional", allocate))
+    assert spans(tuned)[0]["speed"] == spans(shared)[0]["speed"]

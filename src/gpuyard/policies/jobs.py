@@ -35,6 +35,7 @@ class Jobs(NamedTuple):
     ranked: Ints  # one number: 0 when all jobs have the same priority
     types: Ints  # bit t is set when GPU type t of the cluster will do
     type_speed: Floats  # job x GPU type: the best speed there
+    share_type_speed: Floats  # job x GPU type: the speed there with the proportional share
     iterations: Floats
     iteration_s: Floats  # at relative speed 1.0
     best_speed: Floats
@@ -82,6 +83,7 @@ def build_jobs(
     type_speed = _by_type(demand_speed, kind_type, types, len(cluster.gpu_types))
     best_kind = _best_kind(demand_speed, kind_type, types)
     share_by_kind = classes.ladders[:, 0, 3].reshape(-1, kinds)[job_class]
+    share_type_speed = _by_type(share_by_kind, kind_type, types, len(cluster.gpu_types))
     iteration_s = classes.iteration_s[job_class]
     recorded = recorded_speed(workload, cluster, classes, job_class, types, share, recorded_on)
     demand = demand_on[np.arange(len(workload)), best_kind] * gpus[:, None]
@@ -103,7 +105,8 @@ def build_jobs(
         ),
         iteration_s=iteration_s,
         best_speed=_positive(type_speed.max(axis=1)),
-        share_speed=_positive(_by_type(share_by_kind, kind_type, types, len(cluster.gpu_types)).max(axis=1)),
+        share_type_speed=share_type_speed,
+        share_speed=_positive(share_type_speed.max(axis=1)),
         demand=demand,
         job_class=job_class,
         shape=shape,

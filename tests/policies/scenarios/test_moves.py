@@ -68,6 +68,34 @@ STORIES = {
     ),
 }  # fmt: skip
 
+OLD, NEW, SLOW = node("v", 2), node("n", 2, gpu_type="A100"), node("t", 2, gpu_type="T4")
+ON_T4 = {"model": "modern", "seconds": 1000.0, "speed": 0.5}
+
+STORIES |= {
+    # 2000 s are left on the T4, and 500 s would be on the A100.
+    "to a faster type that has room": Story([SLOW, NEW, runs("r", "t0", **ON_T4)], 1500.0, {"r": "n0"}, {}),
+    # 1000 s on the V100.
+    "to a faster type that it may use": Story(
+        [SLOW, NEW, OLD, runs("r", "t0", types="T4|V100", **ON_T4)], 1000.0, {"r": "v0"}, {}),
+    # There is one A100; both would gain as much.
+    "the first in line goes": Story(
+        [SLOW, node("n", 1, gpu_type="A100"), runs("late", "t0", at=1, **ON_T4), runs("early", "t1", **ON_T4)],
+        1500.0, {"early": "n0"}, {}),
+    # The A100 goes to x, which has just come; r goes on where it is, or to the V100.
+    "who waits comes first": Story(
+        [SLOW, OLD, node("n", 1, gpu_type="A100"), runs("r", "t0", **ON_T4), waits("x", model="modern", at=1)],
+        1000.0, {"x": "n0", "r": "v0"}, {"x": "n0"}),
+    # With a whole A100's share of 1 CPU it has 1.0 there: 1000 s instead of 2000 s.
+    "a faster type is as fast as its share allows": Story(
+        [SLOW, node("n", 2, gpu_type="A100", cpus=2), runs("r", "t0", **ON_T4)], 1000.0, {"r": "n0"}, {}),
+    # Two A100s on two nodes: half of 2.0, and 1000 s instead of 2000 s.
+    "less what the network between nodes costs": Story(
+        [SLOW, node("m", 1, gpu_type="A100"), node("n", 1, gpu_type="A100"), runs("r", "t0 t1", **ON_T4)],
+        1000.0, {"r": "m0 n0"}, {}),
+    "nobody goes who is still starting": Story(
+        [SLOW, NEW, runs("r", "t0", works_from_s=9, **ON_T4)], 1500.0, {}, {}),
+}  # fmt: skip
+
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_move_is_made_exactly_when_it_gains_more_than_it_costs(story: str) -> None:

@@ -105,8 +105,13 @@ TYPES = {
     "not where too few are left for all of it": Story(
         BEST, [SLOW, OLD, NEW, runs("r", "n0"), waits("x", 2, "modern", at=1)], {"x": "v0 v1"}),
     # Nobody has left or come on t, so that r keeps its amounts, too.
-    "who runs stays where it is, though a better type is free": Story(
+    "who runs stays where it is when a move costs more than a better type gains": Story(
         "fifo+tune", [node("t", 8, gpu_type="T4", changed=False), NEW, runs("r", "t0", "modern")], {}),
+    # Two CPUs for four A100s: 2.0 for one job that has both of them, 0.5 with the share of one GPU. The V100 gives 1.0.
+    "proportional goes by what the share gives": Story(
+        "fifo+proportional", [OLD, node("n", 4, gpu_type="A100", cpus=2), waits("x", model="modern")], {"x": "v0"}),
+    "tune goes by what the demand gives": Story(
+        "fifo+tune", [OLD, node("n", 4, gpu_type="A100", cpus=2), waits("x", model="modern")], {"x": "n0"}),
     # Both may go anywhere; the first in line takes the A100s, and what it takes is no longer left for the second.
     "those before it count": Story(
         BEST, [OLD, NEW, waits("x", 2, "modern"), waits("y", 1, "modern", at=1)], {"x": "n0 n1", "y": "v0"}),

@@ -15,6 +15,7 @@ from gpuyard.core.books import DEMANDS, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.consolidation import Choices, consolidate
+from gpuyard.policies.allocate.faster_types import move_to_faster_types
 from gpuyard.policies.arrange import arrange
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.placement.choosing import Draft, assign, open_draft, place, release, write
@@ -39,25 +40,25 @@ STAYS, OUT = -2, -1
 
 
 @inner
-def _choose_type(jobs: Jobs, job: int, pool: Ints, need: int) -> int:
+def _choose_type(jobs: Jobs, type_speed: Floats, job: int, pool: Ints, need: int) -> int:
     """The type on which the job is fastest among those with enough GPUs left; of equals, the one with most left."""
     best = -1
     for t in range(len(pool)):
         if not jobs.types[job] >> t & 1 or pool[t] < need:
             continue
-        gain = 1.0 if best < 0 else jobs.type_speed[job, t] - jobs.type_speed[job, best]
+        gain = 1.0 if best < 0 else type_speed[job, t] - type_speed[job, best]
         if gain > 0.0 or (gain == 0.0 and pool[t] > pool[best]):
             best = t
     return best
 
 
 @inner
-def _next_type(jobs: Jobs, job: int, tried: int) -> int:
+def _next_type(jobs: Jobs, type_speed: Floats, job: int, tried: int) -> int:
     """The type on which the job is fastest among those not tried yet; -1 after the last."""
     best = -1
-    for t in range(jobs.type_speed.shape[1]):
+    for t in range(type_speed.shape[1]):
         left = jobs.types[job] >> t & 1 and not tried >> t & 1
-        if left and (best < 0 or jobs.type_speed[job, t] > jobs.type_speed[job, best]):
+        if left and (best < 0 or type_speed[job, t] > type_speed[job, best]):
             best = t
     return best
 
@@ -74,7 +75,7 @@ def _pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
 @inner
 def _admit(
     jobs: Jobs, books: Books, order: Ints, quotas: Ints, pool: Ints, missing: int, used: Ints, reasons: Bytes,
-    target: Ints, met: Ints,
+    target: Ints, met: Ints, type_speed: Floats,
 ) -> tuple[int, int]:  # fmt: skip
     """Choose by GPU count alone: for each job a GPU type to go to, STAYS or OUT.
 
@@ -108,7 +109,7 @@ def _admit(
                 reasons[i] = PLACED
         if target[i] == OUT:
             if not one_type:
-                kind = _choose_type(jobs, job, pool, need)
+                kind = _choose_type(jobs, type_speed, job, pool, need)
                 if kind < 0:
                     continue
             target[i] = kind
@@ -154,8 +155,8 @@ def _old_place_is_free(draft: Draft, jobs: Jobs, books: Books, job: int, require
 
 @kernel
 def admit_and_place(
-    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, required: Floats, by_size: bool, move_cost_s: float,
-    now: float,
+    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, required: Floats, type_speed: Floats, by_size: bool,
+    move_cost_s: float, now: float,
 ) -> Placements:  # fmt: skip
     """Admit and place. `required` (job x kind x DEMANDS, per GPU) must be free beside the GPUs; if empty, nothing."""
     jobs, books, progress = tables.value.jobs, tables.value.books, tables.value.progress
@@ -165,7 +166,7 @@ def admit_and_place(
     pool = _pools(jobs, books, True)
     missing = _pools(jobs, books, False).sum() - pool.sum()
     used = np.zeros(len(quotas), dtype=np.int64)
-    arrivals, listed = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met)
+    arrivals, listed = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met, type_speed)
     met = met[:listed]
     draft = open_draft(books)
     new = np.empty(arrivals, dtype=np.int64)
@@ -176,6 +177,9 @@ def admit_and_place(
     rearrange = jobs.widest[0] > 1 and len(required) == 0 and draft.dirty.any()
     if rearrange:
         room += 2 * len(books.gpu_free)
+    upgrade = len(pool) > 1 and len(required) == 0
+    if upgrade:
+        room += books.busy[0] * jobs.widest[0]
     choices = Choices(
         np.empty(room, dtype=np.int32), np.full(len(order), -1, dtype=np.int64),
         np.empty(books.busy[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
@@ -184,8 +188,10 @@ def admit_and_place(
     ranking = open_ranking(jobs, books, width if ranked else 0)
     if not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons):
         used[:] = 0
-        _fill(draft, jobs, books, order, quotas, used, mode, required, choices, reasons)
+        _fill(draft, jobs, books, order, quotas, used, mode, required, type_speed, choices, reasons)
         met = np.arange(len(order))
+    if upgrade:
+        move_to_faster_types(draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now)
     if rearrange:
         for i in met:
             if books.slot[order[i]] >= 0:
@@ -250,7 +256,7 @@ def _note(draft: Draft, jobs: Jobs, books: Books, job: int, i: int, required: Fl
 @inner
 def _fill(
     draft: Draft, jobs: Jobs, books: Books, order: Ints, quotas: Ints, used: Ints, mode: int, required: Floats,
-    choices: Choices, reasons: Bytes,
+    type_speed: Floats, choices: Choices, reasons: Bytes,
 ) -> None:  # fmt: skip
     """Offer what failed jobs left to the others, in order; one that just lost its place gets it back if it can."""
     for i in range(len(order)):
@@ -270,11 +276,11 @@ def _fill(
             found = True
         else:
             tried = 0
-            t = _next_type(jobs, job, tried)
+            t = _next_type(jobs, type_speed, job, tried)
             while t >= 0 and not found:
                 found = place(draft, jobs, books, job, 1 << t, mode, required, choices.gpu_ids, choices.end[0])
                 tried |= 1 << t
-                t = _next_type(jobs, job, tried)
+                t = _next_type(jobs, type_speed, job, tried)
         if found:
             _note(draft, jobs, books, job, i, required, choices)
             reasons[i] = PLACED

@@ -42,6 +42,15 @@ def _lowest(jobs: Jobs, books: Books, gpu_ids: Small, table: Floats, into: Float
 
 
 @inner
+def _mixed(jobs: Jobs, books: Books, gpu_ids: Small) -> bool:
+    """Whether these GPUs sit in nodes of more than one kind."""
+    for i in range(1, len(gpu_ids)):
+        if jobs.node_kind[books.gpu_node[gpu_ids[i]]] != jobs.node_kind[books.gpu_node[gpu_ids[0]]]:
+            return True
+    return False
+
+
+@inner
 def _slowest(jobs: Jobs, books: Books, job: int, gpu_ids: Small, step: int) -> float:
     """The speed to expect of a step of the ladder on every node the job touches."""
     kinds = jobs.share.shape[0]
@@ -179,7 +188,9 @@ def _guarantee(jobs: Jobs, books: Books, sharers: Sharers, newcomers: int, free:
         rows = jobs.ladders[jobs.job_class[job] * kinds : jobs.job_class[job] * kinds + kinds, 0]
         gpu_ids = sharers.gpu_ids[sharers.first[p] : sharers.first[p + 1]]
         sharers.speed[p] = _slowest(jobs, books, job, gpu_ids, 0)
-        _lowest(jobs, books, gpu_ids, rows, sharers.amounts[p, :DEMANDS])
+        # Lowest steps of two kinds may do with little of different resources: the least of each would be too little.
+        step = jobs.share if _mixed(jobs, books, gpu_ids) else rows
+        _lowest(jobs, books, gpu_ids, step, sharers.amounts[p, :DEMANDS])
         for i in range(sharers.first[p], sharers.first[p + 1]):
             node = books.gpu_node[sharers.gpu_ids[i]]
             for r in range(DEMANDS):

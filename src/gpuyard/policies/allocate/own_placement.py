@@ -31,18 +31,20 @@ class _Cluster(NamedTuple):
     tables: Tables
     draft: Draft
     required: Floats
+    type_speed: Floats
     largest_first: bool
     snapshot: Snapshot
 
 
 def place_by(
-    placement: Placement, snapshot: Snapshot, order: Ints, admit: Admit, required: Floats, largest_first: bool
-) -> Placements:
+    placement: Placement, snapshot: Snapshot, order: Ints, admit: Admit, required: Floats, type_speed: Floats,
+    largest_first: bool,
+) -> Placements:  # fmt: skip
     """Admit jobs and place those who start by a user's placement; whoever finds no place is left out."""
     left_out = np.zeros(len(order), dtype=np.bool_)
     while True:
         placed = admit(order[~left_out])
-        cluster = _Cluster(moment_of(snapshot).tables, placed.draft, required, largest_first, snapshot)
+        cluster = _Cluster(moment_of(snapshot).tables, placed.draft, required, type_speed, largest_first, snapshot)
         lost = _place_anew(placement, placed, cluster)
         if not lost:
             break
@@ -98,7 +100,7 @@ def _choose(placement: Placement, cluster: _Cluster, job: int) -> list[int] | No
     """The GPUs for one job: of the type on which it is fastest, on the node that the placement prefers."""
     jobs, books = cluster.tables.jobs, cluster.tables.books
     wide, part = int(books.lines[job]), int(books.part[job])
-    for gpu_type in np.argsort(-jobs.type_speed[job], kind="stable"):
+    for gpu_type in np.argsort(-cluster.type_speed[job], kind="stable"):
         if not jobs.types[job] >> gpu_type & 1:
             continue
         rooms = [room for room in _rooms(cluster, job, int(gpu_type)) if placement.allows(room)]

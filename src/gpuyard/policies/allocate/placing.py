@@ -25,20 +25,23 @@ def find_places(
     placement: str | Placement,
     *,
     required: Floats = NOTHING_REQUIRED,
+    type_speed: Floats | None = None,
     largest_first: bool = False,
 ) -> Placements:
     """Admit in order, keep the places of those who run, find places for the others.
 
-    `required` (job x kind x DEMANDS, per GPU) must be free beside the GPUs.
+    `required` (job x kind x DEMANDS, per GPU) must be free beside the GPUs. Each job goes to the type with the highest
+    `type_speed` (job x GPU type) that has room; if not given, by what it reaches there with its whole demand.
     """
     moment = moment_of(snapshot)
+    by_type = moment.tables.jobs.type_speed if type_speed is None else type_speed
 
     def admit(jobs: Ints, mode: int, move_cost_s: float) -> Placements:
         limits, now = moment.limits, snapshot.now
-        return admit_and_place(moment.boxed, jobs, limits, mode, required, largest_first, move_cost_s, now)
+        return admit_and_place(moment.boxed, jobs, limits, mode, required, by_type, largest_first, move_cost_s, now)
 
     if isinstance(placement, Placement):
         # Nobody is moved for the sake of a place that the user's placement may not choose.
         anywhere = partial(admit, mode=FIRST_FIT, move_cost_s=math.inf)
-        return place_by(placement, snapshot, order, anywhere, required, largest_first)
+        return place_by(placement, snapshot, order, anywhere, required, by_type, largest_first)
     return admit(order, look_up(placement, PLACEMENTS, "a placement", "placement"), snapshot.move_cost_s)

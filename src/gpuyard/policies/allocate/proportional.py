@@ -25,6 +25,7 @@ class Proportional:
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, keep or find places, hand out shares."""
-        placed = find_places(snapshot, order, self.placement)
-        amounts = by_share(moment_of(snapshot).boxed, placed)
+        moment = moment_of(snapshot)
+        placed = find_places(snapshot, order, self.placement, type_speed=moment.tables.jobs.share_type_speed)
+        amounts = by_share(moment.boxed, placed)
         return Plan(placed.jobs, placed.first, placed.gpu_ids, amounts, placed.stopped, placed.reasons)

@@ -1,0 +1,79 @@
+"""Moving jobs to a faster GPU type once it has room that nobody who waits can use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpuyard.core.arrays import Bytes, Floats, Ints
+from gpuyard.core.books import Books
+from gpuyard.core.kernel import inner
+from gpuyard.policies.allocate.consolidation import Choices
+from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.placement.choosing import Draft, assign, place, release
+from gpuyard.policies.plan import PLACED
+from gpuyard.policies.tables import JobProgress
+
+
+@inner
+def _free_by_type(draft: Draft, jobs: Jobs, books: Books, types: int) -> Ints:
+    free = np.zeros(types, dtype=np.int64)
+    for gpu in range(len(draft.gpu_free)):
+        t = jobs.node_type[books.gpu_node[gpu]]
+        if t >= 0 and books.up[books.gpu_node[gpu]]:
+            free[t] += draft.gpu_free[gpu]
+    return free
+
+
+@inner
+def _least_speed(jobs: Jobs, books: Books, choices: Choices, job: int, at: int) -> float:
+    """The speed that a job has at least on the GPUs noted there: with its share."""
+    kinds = jobs.share.shape[0]
+    home = books.gpu_node[choices.gpu_ids[at]]
+    speed, apart = np.inf, False
+    for i in range(at, at + books.lines[job]):
+        node = books.gpu_node[choices.gpu_ids[i]]
+        apart = apart or node != home
+        speed = min(speed, jobs.ladders[jobs.job_class[job] * kinds + jobs.node_kind[node], 0, 3])
+    return float(speed * jobs.penalty[jobs.job_class[job]] if apart else speed)
+
+
+@inner
+def _pays(jobs: Jobs, progress: JobProgress, job: int, speed: float, move_cost_s: float, now: float) -> bool:
+    """Whether the job ends earlier at this speed, the move included."""
+    done = progress.done[job] + progress.rate[job] * max(now - progress.since[job], 0.0)
+    left_s = (jobs.iterations[job] - done) * jobs.iteration_s[job]
+    return bool(speed > 0.0 and move_cost_s + left_s / speed < left_s / progress.speed[job] * (1 - 1e-9))
+
+
+@inner
+def move_to_faster_types(
+    draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, order: Ints, met: Ints, reasons: Bytes,
+    choices: Choices, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
+) -> None:  # fmt: skip
+    """Move each running job, in order, to the type on which its share makes it end earliest, if that pays."""
+    types = jobs.type_speed.shape[1]
+    free = _free_by_type(draft, jobs, books, types)
+    for m in range(len(met)):
+        i = met[m]
+        job = order[i]
+        # One that is still paying for its last start or move is left alone, or it might never work.
+        if books.slot[job] < 0 or reasons[i] != PLACED or choices.at[i] >= 0 or progress.since[job] > now:
+            continue
+        here = jobs.node_type[books.gpu_node[books.line_gpu[books.first_line[job]]]]
+        at, best, best_speed = choices.end[0], -1, 0.0
+        for t in range(types):
+            hopeless = t == here or free[t] < jobs.need[job] or jobs.type_speed[job, t] <= progress.speed[job]
+            if hopeless or not place(draft, jobs, books, job, 1 << t, mode, nothing_required, choices.gpu_ids, at):
+                continue
+            speed = _least_speed(jobs, books, choices, job, at)
+            if speed > best_speed and _pays(jobs, progress, job, speed, move_cost_s, now):
+                best, best_speed = t, speed
+        if best < 0:
+            continue
+        place(draft, jobs, books, job, 1 << best, mode, nothing_required, choices.gpu_ids, at)
+        release(draft, books, job)
+        assign(draft, jobs, books, job, choices.gpu_ids, at, nothing_required)
+        choices.at[i] = at
+        choices.end[0] += books.lines[job]
+        free[best] -= jobs.need[job]
+        free[here] += jobs.need[job]
