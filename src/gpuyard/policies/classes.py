@@ -11,10 +11,13 @@ from gpuyard.core.books import DEMANDS
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.workload import Workload
-from gpuyard.profiles import GENERIC, ModelProfile, Surface, Zoo, demand_ladder, ladder, stacked
+from gpuyard.profiles import GENERIC, STEP, ModelProfile, Surface, Zoo, demand_ladder, ladder, stacked
 
-QUANTUM = 1024.0
-"""Amounts are multiples of 1/1024, so that taking and returning them is exact."""
+QUANTUM = float(STEP)
+"""Amounts are multiples of 1/QUANTUM, so that taking and returning them is exact."""
+
+SLICE_QUANTUM = QUANTUM * QUANTUM
+"""Those of slices are multiples of 1/SLICE_QUANTUM: for a hundredth of a GPU, 1/QUANTUM would be a good part of all."""
 
 
 class JobClass(NamedTuple):
@@ -59,6 +62,7 @@ class Classes(NamedTuple):
     iteration_s: Floats
     penalty: Floats
     ladders: Floats
+    slowdown: Floats
     stated: Floats
     surfaces: Surface
 
@@ -83,6 +87,7 @@ def job_classes(
         iteration_s=np.array([one.profile.iteration_s for one in members]),
         penalty=np.array([one.profile.spread_penalty for one in members]),
         ladders=steps,
+        slowdown=_slowdowns(members, [kind.gpu_type for kind in cluster.kinds]),
         stated=np.array([_stated(one, gpu_type) for one, _, gpu_type in pairs]),
         surfaces=stacked([one.profile.surface(gpu_type) for one, _, gpu_type in pairs]),
     )
@@ -115,8 +120,17 @@ def _ladder(one: JobClass, share: Floats, gpu_type: str) -> Floats:
 
 def _sliced(table: Floats, one: JobClass, gpu_type: str) -> Floats:
     """The steps of a part of a GPU: as large a part of the amounts, rounded down to what can be handed out exactly."""
-    amounts = np.floor(table[:, :DEMANDS] * one.part * QUANTUM) / QUANTUM
+    amounts = np.floor(table[:, :DEMANDS] * one.part * SLICE_QUANTUM) / SLICE_QUANTUM
     return np.column_stack([amounts, [one.speed(row, gpu_type) for row in amounts]])
+
+
+def _slowdowns(members: tuple[JobClass, ...], gpu_types: list[str]) -> Floats:
+    """Row x class: how much longer jobs of the one take beside one of the other; empty if no profile speaks of it."""
+    if not any(one.profile.slowdown for one in members):
+        return np.empty((0, 0))
+    profiles = [one.profile for one in members]
+    rows = [(one, kind) for one in profiles for kind in gpu_types]
+    return np.array([[one.slowdown_beside(other, kind) for other in profiles] for one, kind in rows])
 
 
 def _stated(one: JobClass, gpu_type: str) -> Floats:

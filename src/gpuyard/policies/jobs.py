@@ -50,6 +50,7 @@ class Jobs(NamedTuple):
     demand_on: Floats  # job x kind x DEMANDS, per GPU, at that step
     share: Floats  # kind x RESOURCES, per GPU
     penalty: Floats  # class: factor on speed when the job spans nodes
+    slowdown: Floats  # row x class: how much longer it takes beside the other; empty where no profile says anything
     stated: Floats  # row x (DEMANDS, speed): where a job states its demand, all it can use; NaN: the surface tells
     cpu_grid: Floats  # row x …: the surfaces, see profiles.surface
     memory_grid: Floats
@@ -117,6 +118,7 @@ def build_jobs(
         demand_on=demand_on,
         share=share,
         penalty=classes.penalty,
+        slowdown=classes.slowdown,
         stated=classes.stated,
         **classes.surfaces._asdict(),
         node_kind=cluster.node_kind.copy(),

@@ -51,9 +51,23 @@ def job_speed(jobs: Jobs, books: Books, job: int, gpu_ids: Small, amounts: Float
     return speed * jobs.penalty[jobs.job_class[job]] if apart else speed
 
 
+@inner
+def neighbours_slowdown(jobs: Jobs, books: Books, job: int) -> float:
+    """How much longer a slice's job takes for those on the same GPU: each of them slows it down, one upon the other."""
+    gpu = books.line_gpu[books.first_line[job]]
+    row = jobs.job_class[job] * jobs.share.shape[0] + jobs.node_kind[books.gpu_node[gpu]]
+    factor, line = 1.0, books.head[gpu]
+    while line >= 0:
+        other = books.line_holder[line]
+        if other != job:
+            factor *= jobs.slowdown[row, jobs.job_class[other]]
+        line = books.following[line]
+    return float(factor)
+
+
 @kernel
 def plan_speeds(tables: Boxed[Tables], plan: Plan) -> Floats:
-    """The speed of every job that a plan gives something to."""
+    """The speed of every job that a plan gives something to, before its neighbours slow it down."""
     jobs, books = tables.value.jobs, tables.value.books  # taken out once: each time counts references to all arrays
     speeds = np.empty(len(plan.jobs))
     for p in range(len(plan.jobs)):

@@ -5,7 +5,7 @@ from gpuyard.profiles.collection import GENERIC, Zoo, load_zoo
 from gpuyard.profiles.costs import operation_costs, roofline
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU, GpuSpeed
 from gpuyard.profiles.gpus import find_gpu, gpu_key, gpu_kind, gpu_kinds, parse_gpus
-from gpuyard.profiles.ladder import demand_ladder, ladder
+from gpuyard.profiles.ladder import STEP, demand_ladder, ladder
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile, rebased
 from gpuyard.profiles.names import canonical
 from gpuyard.profiles.operations import OperationClass, OperationCosts, Work
@@ -19,6 +19,7 @@ __all__ = [
     "GENERIC",
     "REFERENCE_GPU",
     "REFERENCE_SHARE",
+    "STEP",
     "GpuKind",
     "GpuSpeed",
     "LatencyProfile",

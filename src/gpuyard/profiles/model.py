@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU, GpuSpeed, gpu_speed
+from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.parts import LatencyProfile, MemoryProfile, Slowdown
 from gpuyard.profiles.steps import StepProfile
 from gpuyard.profiles.surface import Floats, Surface, saturation_points, surface_speed
@@ -76,6 +77,15 @@ class ModelProfile:
         top = self.top_speed
         limits = np.array([top, top * self.factor(gpu_type), self.storage_mbps, self._knee])
         return Surface(self.cpu_grid, self.memory_grid, self.throughput, self._saturation, limits)
+
+    def slowdown_beside(self, other: ModelProfile, gpu_type: str = "") -> float:
+        """Return how much longer everything takes beside the other model; 1.0 where nobody has measured it.
+
+        What was measured on this GPU type counts, or else what names no type, or else what was measured elsewhere.
+        """
+        known = [each for each in self.slowdown if each.beside in (other.name, *other.aliases)]
+        known.sort(key=lambda each: (each.gpu != gpu_key(gpu_type), each.gpu != ""))
+        return known[0].factor if known else 1.0
 
     def storage_need(self, speed: float) -> float:
         """Return the least storage bandwidth per GPU that feeds this throughput."""

@@ -1,160 +1,66 @@
-"""The simulated cluster's state between two decisions, and the steps that change it."""
+"""The steps that change the simulated cluster between two decisions: who finishes, who fails, what a plan gives."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
-
 import numpy as np
 
-from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, Books, give_back, settle, take
+from gpuyard.core.arrays import Bytes, Floats, Ints
+from gpuyard.core.books import Books, settle, take
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.plan import PLACED, REASONS, ROUND, Plan
-from gpuyard.policies.tables import JobProgress, Tables
-
-FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = cast("tuple[int, ...]", tuple(np.arange(6)))
-"""How a span of the timeline ended; the order of results.ENDED. Plain ints would compile one variant for each value."""
-
-
-class Tally(NamedTuple):
-    """What is recorded about each job."""
-
-    finish: Floats  # infinite until it has finished
-    finish_at: Floats  # when it will, if nothing changes; infinite while it waits
-    start: Floats  # first start; infinite before
-    saved: Floats  # iterations that a failure cannot take away
-    reason: Bytes  # why it waits now; PLACED while it runs or is not there
-    reason_since: Floats
-    waits: Floats  # job x REASONS, seconds
-    preemptions: Small
-    moves: Small
-    restarts: Small
-    span_start: Floats
-    worked: Floats  # one number: iterations done by all jobs in spans that have ended
-
-
-class Costs(NamedTuple):
-    """Seconds that starts and checkpoints cost; see Options."""
-
-    restart_cost_s: float
-    migration_cost_s: float
-    checkpoint_every_s: float
-    checkpoint_cost_s: float
-
-
-class State(NamedTuple):
-    """Everything that changes, and what it changes by."""
-
-    tables: Tables
-    tally: Tally
-    expected: Floats  # the speed to expect of a job that waits
-    measured: Bytes
-    active: Ints  # unfinished jobs that have arrived, in the order of the last decision
-    counts: Ints  # ACTIVE, ARRIVED, FINISHED, FINISHED_MEASURED
-
-
-ACTIVE, ARRIVED, FINISHED_ALL, FINISHED_MEASURED = range(4)
-
-
-class Log(NamedTuple):
-    """A page of the timeline: spans with equal GPUs and amounts."""
-
-    job: Small
-    start: Floats
-    end: Floats
-    amounts: Floats  # (CPUs, memory GB, storage MB/s) of the whole job, speed
-    ended: Bytes
-    gpu_ids: Small
-    filled: Ints  # spans, GPU ids
-
-
-def new_log(spans: int, gpu_ids: int) -> Log:
-    """Return an empty page."""
-    return Log(
-        np.empty(spans, np.int32), np.empty(spans), np.empty(spans), np.empty((spans, 4)), np.empty(spans, np.int8),
-        np.empty(gpu_ids, np.int32), np.zeros(2, np.int64),
-    )  # fmt: skip
-
-
-def new_tally(count: int) -> Tally:
-    """Return the records of jobs that have not arrived."""
-    never = np.inf
-    return Tally(
-        finish=np.full(count, never), finish_at=np.full(count, never), start=np.full(count, never),
-        saved=np.zeros(count), reason=np.full(count, PLACED, np.int8), reason_since=np.zeros(count),
-        waits=np.zeros((count, len(REASONS))), preemptions=np.zeros(count, np.int32),
-        moves=np.zeros(count, np.int32), restarts=np.zeros(count, np.int32),
-        span_start=np.zeros(count), worked=np.zeros(1),
-    )  # fmt: skip
+from gpuyard.policies.plan import PLACED, ROUND, Plan
+from gpuyard.policies.tables import JobProgress
+from gpuyard.simulation.job_lines import (
+    ACTIVE,
+    ARRIVED,
+    FAILED,
+    FINISHED,
+    FINISHED_ALL,
+    FINISHED_MEASURED,
+    MOVED,
+    PREEMPTED,
+    RESIZED,
+    RUNNING,
+    Costs,
+    Log,
+    State,
+    Tally,
+    close_span,
+    draw_line,
+    keep_checkpoint,
+    release,
+    stop,
+)
+from gpuyard.simulation.neighbours import slow_down_all, slow_down_beside
 
 
 @inner
-def _done(progress: JobProgress, jobs: Jobs, job: int, now: float) -> float:
-    span = max(now - progress.since[job], 0.0)
-    if progress.credit_s[0] > 0.0:
-        span = np.floor(span / progress.credit_s[0] + 1e-9)
-    return float(min(progress.done[job] + progress.rate[job] * span, jobs.iterations[job]))
+def _finish(
+    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, expected: Floats, measured: Bytes, counts: Ints,
+    log: Log, job: int, at: float,
+) -> None:  # fmt: skip
+    """A job has done all its work."""
+    stop(books, jobs, progress, tally, log, job, at, FINISHED)
+    progress.done[job] = jobs.iterations[job]
+    release(progress, expected, job, at)
+    tally.finish[job] = at
+    counts[FINISHED_ALL] += 1
+    counts[FINISHED_MEASURED] += measured[job]
 
 
 @inner
-def _close_span(books: Books, progress: JobProgress, tally: Tally, log: Log, job: int, end: float, how: int) -> None:
-    """Write down what a job held since its span began; spans of no length leave no trace."""
-    start = tally.span_start[job]
-    wide = books.lines[job]
-    span = end - start
-    if span <= 0.0 or len(log.job) == 0:
-        return
-    at = log.filled[0]
-    log.job[at] = job
-    log.start[at] = start
-    log.end[at] = end
-    for r in range(DEMANDS):
-        log.amounts[at, r] = books.line_amounts[books.first_line[job], r] * wide
-    log.amounts[at, DEMANDS] = progress.speed[job]
-    log.ended[at] = how
-    first = books.first_line[job]
-    for i in range(first, first + wide):
-        log.gpu_ids[log.filled[1]] = books.line_gpu[i]
-        log.filled[1] += 1
-    log.filled[0] += 1
-
-
-@inner
-def _keep_checkpoint(jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, job: int, now: float) -> None:
-    """Note the work done at the last checkpoint, if it lies on the line that ends now."""
-    began = progress.held_since[job]
-    at = began + np.floor((now - began) / costs.checkpoint_every_s) * costs.checkpoint_every_s
-    if at >= progress.since[job]:
-        tally.saved[job] = _done(progress, jobs, job, at)
-
-
-@inner
-def _stop(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
-) -> None:
-    """Close a job's span, bring its line up to date and take its resources back."""
-    _close_span(books, progress, tally, log, job, now, how)
-    done = _done(progress, jobs, job, now)
-    tally.worked[0] += done - progress.done[job]
-    progress.done[job] = done
-    progress.since[job] = now
-    progress.rate[job] = 0.0
-    tally.finish_at[job] = np.inf
-    give_back(books, job)
-
-
-@inner
-def _release(progress: JobProgress, expected: Floats, job: int, now: float) -> None:
-    """A job no longer has GPUs."""
-    progress.held_s[job] += now - progress.held_since[job]
-    progress.held_since[job] = np.inf
-    progress.last_held[job] = now
-    progress.speed[job] = expected[job]
+def _next_to_finish(books: Books, tally: Tally) -> int:
+    """The job that will finish first if nothing changes; -1 if nobody runs."""
+    first = -1
+    for k in range(books.busy[0]):
+        job = books.holders[k]
+        if first < 0 or tally.finish_at[job] < tally.finish_at[first]:
+            first = job
+    return first
 
 
 @kernel
-def advance(state: Boxed[State], log: Log, now: float) -> float:
+def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
     """Finish every job whose time has come by now, each at its own instant, and let in those that have arrived.
 
     Returns when the next of the others will finish if nothing changes.
@@ -163,17 +69,19 @@ def advance(state: Boxed[State], log: Log, now: float) -> float:
     tally, count, active = state.value.tally, state.value.counts, state.value.active
     expected, measured = state.value.expected, state.value.measured
     finished = count[FINISHED_ALL]
+    if len(jobs.slowdown):  # whoever ends first makes its neighbours faster: one after the other
+        job = _next_to_finish(books, tally)
+        while job >= 0 and tally.finish_at[job] <= now:
+            at, gpu = tally.finish_at[job], books.line_gpu[books.first_line[job]]
+            _finish(books, jobs, progress, tally, expected, measured, count, log, job, at)
+            slow_down_beside(books, jobs, progress, tally, costs, log, gpu, at)
+            job = _next_to_finish(books, tally)
     wake = np.inf
     for k in range(books.busy[0] - 1, -1, -1):
         job = books.holders[k]
         at = tally.finish_at[job]
         if at <= now:
-            _stop(books, jobs, progress, tally, log, job, at, FINISHED)
-            progress.done[job] = jobs.iterations[job]
-            _release(progress, expected, job, at)
-            tally.finish[job] = at
-            count[FINISHED_ALL] += 1
-            count[FINISHED_MEASURED] += measured[job]
+            _finish(books, jobs, progress, tally, expected, measured, count, log, job, at)
         else:
             wake = min(wake, at)
     if count[FINISHED_ALL] > finished:
@@ -206,10 +114,10 @@ def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float
             hit = hit or books.line_node[line] == node
         if not hit:
             continue
-        _keep_checkpoint(jobs, progress, tally, costs, job, now)
-        _stop(books, jobs, progress, tally, log, job, now, FAILED)
+        keep_checkpoint(jobs, progress, tally, costs, job, now)
+        stop(books, jobs, progress, tally, log, job, now, FAILED)
         progress.done[job] = tally.saved[job]
-        _release(progress, state.value.expected, job, now)
+        release(progress, state.value.expected, job, now)
         tally.restarts[job] += 1
         tally.reason[job] = ROUND
         tally.reason_since[job] = now
@@ -226,22 +134,22 @@ def commit(
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally, expected, active = state.value.tally, state.value.expected, state.value.active
     for job in plan.stopped:
-        _stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
-        _release(progress, expected, job, now)
+        stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
+        release(progress, expected, job, now)
         tally.preemptions[job] += 1
     for p in range(len(plan.jobs)):
         job = plan.jobs[p]
         if books.slot[job] < 0:
             continue
         if not _same_gpus(books, plan, job, p):
-            _stop(books, jobs, progress, tally, log, job, now, MOVED)
+            stop(books, jobs, progress, tally, log, job, now, MOVED)
             tally.moves[job] += 1
             tally.saved[job] = progress.done[job]
             progress.since[job] = now + costs.migration_cost_s
-        elif not _same_terms(books, progress, plan, speeds, job, p):
+        elif not _same_terms(books, tally, plan, speeds, job, p):
             begins = max(progress.since[job], now)
-            _keep_checkpoint(jobs, progress, tally, costs, job, now)
-            _stop(books, jobs, progress, tally, log, job, now, RESIZED)
+            keep_checkpoint(jobs, progress, tally, costs, job, now)
+            stop(books, jobs, progress, tally, log, job, now, RESIZED)
             progress.since[job] = begins
     wake = np.inf
     for p in range(len(plan.jobs)):
@@ -250,6 +158,8 @@ def commit(
             if not _start(books, jobs, progress, tally, costs, plan, speeds, p, now):
                 return job, wake
             wake = min(wake, tally.finish_at[job])
+    if len(jobs.slowdown):
+        wake = min(wake, slow_down_all(books, jobs, progress, tally, costs, log, now))
     settle(books)
     for i in range(len(order)):
         active[i] = order[i]
@@ -265,7 +175,7 @@ def close(state: Boxed[State], log: Log, end: float) -> None:
     tally = state.value.tally
     for k in range(books.busy[0]):
         job = books.holders[k]
-        _close_span(books, progress, tally, log, job, end, RUNNING)
+        close_span(books, progress, tally, log, job, end, RUNNING)
         progress.held_s[job] += end - progress.held_since[job]
     for i in range(state.value.counts[ACTIVE]):
         _note_reason(tally, state.value.active[i], PLACED, end)
@@ -281,11 +191,11 @@ def _same_gpus(books: Books, plan: Plan, job: int, p: int) -> bool:
 
 
 @inner
-def _same_terms(books: Books, progress: JobProgress, plan: Plan, speeds: Floats, job: int, p: int) -> bool:
+def _same_terms(books: Books, tally: Tally, plan: Plan, speeds: Floats, job: int, p: int) -> bool:
     for r in range(books.line_amounts.shape[1]):
         if books.line_amounts[books.first_line[job], r] != plan.amounts[p, r]:
             return False
-    return bool(progress.speed[job] == speeds[p])
+    return bool(tally.alone[job] == speeds[p])
 
 
 @inner
@@ -305,18 +215,8 @@ def _start(
         tally.start[job] = min(tally.start[job], now)
     tally.span_start[job] = now
     _note_reason(tally, job, PLACED, now)
-    progress.speed[job] = speeds[p]
-    left = jobs.iterations[job] - progress.done[job]
-    per_iteration = jobs.iteration_s[job] / speeds[p]
-    quantum = progress.credit_s[0]
-    if quantum > 0.0:
-        progress.rate[job] = np.floor(quantum / per_iteration)
-        spans = max(np.ceil(left / progress.rate[job]), 1.0)
-        tally.finish_at[job] = progress.since[job] + quantum * spans
-    else:
-        pace = costs.checkpoint_every_s / (costs.checkpoint_every_s + costs.checkpoint_cost_s)
-        progress.rate[job] = pace / per_iteration
-        tally.finish_at[job] = progress.since[job] + left / progress.rate[job]
+    tally.alone[job] = speeds[p]
+    draw_line(jobs, progress, tally, costs, job, speeds[p])
     return True
 
 

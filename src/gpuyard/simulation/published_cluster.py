@@ -12,7 +12,7 @@ from gpuyard.core.workload import Workload
 from gpuyard.policies.decide import Decision
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo
-from gpuyard.simulation import cluster_state as state
+from gpuyard.simulation import job_lines
 from gpuyard.simulation.options import Options
 from gpuyard.simulation.published_events import EventQueue, is_replay
 from gpuyard.simulation.simulated_cluster import BuildJobs, Report, SimulatedCluster
@@ -59,14 +59,14 @@ class PublishedCluster(SimulatedCluster):
         wake = super()._advance()
         if self._queue is not None:
             came = self._queue.arrivals(self.now, leases)
-            end = int(self._counts[state.ACTIVE])
+            end = int(self._counts[job_lines.ACTIVE])
             self._active[end - len(came) : end] = came
         return wake
 
     def _over(self) -> bool:
         if super()._over():
             return True
-        idle = self._counts[state.ACTIVE] == 0 and self._counts[state.ARRIVED] > 0
+        idle = self._counts[job_lines.ACTIVE] == 0 and self._counts[job_lines.ARRIVED] > 0
         if idle and is_replay(self.workload):
             # The original ends a replay at the first round with nothing to run, even if arrivals are still to come.
             self.notes.append(f"ended at the first idle round, {self.now:g} s, as the original does")

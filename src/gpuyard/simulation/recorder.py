@@ -9,7 +9,7 @@ from gpuyard.core.arrays import Floats, Ints, Small
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.results import ENDED
-from gpuyard.simulation.cluster_state import Log, new_log
+from gpuyard.simulation.job_lines import Log, new_log
 
 PAGE = 1 << 16
 

@@ -24,6 +24,7 @@ from gpuyard.policies.snapshot import Snapshot
 from gpuyard.policies.tables import Moment, Tables, fresh_progress
 from gpuyard.profiles import Zoo
 from gpuyard.simulation import cluster_state as state
+from gpuyard.simulation import job_lines
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.growth import grown
 from gpuyard.simulation.options import Options
@@ -58,13 +59,13 @@ class SimulatedCluster:
         jobs = build(workload)
         self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand / jobs.gpus[:, None])
         self.recorder = Recorder(options.timeline, cluster.total_gpus)
-        self.tally = state.new_tally(len(workload))
+        self.tally = job_lines.new_tally(len(workload))
         self._counts = np.zeros(4, dtype=np.int64)
         self._active = np.zeros(len(workload), dtype=np.int64)
         self._limits = quota_limits(dict(options.quota), workload.tenants)
         self.progress = fresh_progress(jobs, jobs.best_speed, self.credit_s)
         self._open(jobs, 0)
-        self._costs = state.Costs(
+        self._costs = job_lines.Costs(
             options.restart_cost_s, options.migration_cost_s, options.checkpoint_every_s, options.checkpoint_cost_s
         )
         self._events = node_events(cluster, options)
@@ -90,7 +91,7 @@ class SimulatedCluster:
         self.expected = self._expected_speed()
         self.progress.speed[known:] = self.expected[known:]
         self._state = box(
-            state.State(self._tables, self.tally, self.expected, self.measured, self._active, self._counts)
+            job_lines.State(self._tables, self.tally, self.expected, self.measured, self._active, self._counts)
         )
 
     def _expected_speed(self) -> Floats:
@@ -103,7 +104,7 @@ class SimulatedCluster:
 
     def snapshot(self) -> Snapshot:
         """What is there now."""
-        return self._snapshot(self._active[: self._counts[state.ACTIVE]])
+        return self._snapshot(self._active[: self._counts[job_lines.ACTIVE]])
 
     def _snapshot(self, active: Ints) -> Snapshot:
         moment = Moment(self._tables, active, self._limits, ties=self._ties(active), boxed=self._boxed_tables)
@@ -140,7 +141,7 @@ class SimulatedCluster:
                 f"{self.policy.name} gave job {self.workload.job_id[refused]} what is not free at {self.now:g} s"
             )
         if self._report is not None and self.decisions % REPORT_EVERY == 0:
-            self._report(int(self._counts[state.FINISHED_MEASURED]), self._to_measure)
+            self._report(int(self._counts[job_lines.FINISHED_MEASURED]), self._to_measure)
 
     def _speeds(self, decision: Decision) -> Floats:
         """How fast each job will be with what it gets: the performance model's answer, whatever the policy expects."""
@@ -165,7 +166,7 @@ class SimulatedCluster:
             if self._over():
                 self._finish()
                 return False
-            if self._counts[state.ACTIVE]:
+            if self._counts[job_lines.ACTIVE]:
                 self._stalls.check(self)
                 return True
             self.now = self._next_boundary(self._wake)
@@ -175,16 +176,16 @@ class SimulatedCluster:
         while self._next_event < len(self._events) and self._events[self._next_event].at_s <= self.now:
             event = self._events[self._next_event]
             self._next_event += 1
-            state.advance(self._state, self.recorder.page(self.ledger), event.at_s)
+            state.advance(self._state, self._costs, self.recorder.page(self.ledger), event.at_s)
             if event.down:
                 state.fail_node(self._state, self._costs, self.recorder.page(self.ledger), event.node, event.at_s)
                 self.ledger.close(event.node)
             else:
                 self.ledger.open(event.node)
-        wake = state.advance(self._state, self.recorder.page(self.ledger), self.now)
+        wake = state.advance(self._state, self._costs, self.recorder.page(self.ledger), self.now)
         while self._runs_out():
             self._extend()
-            wake = min(wake, state.advance(self._state, self.recorder.page(self.ledger), self.now))
+            wake = min(wake, state.advance(self._state, self._costs, self.recorder.page(self.ledger), self.now))
         return wake
 
     def _runs_out(self) -> bool:
@@ -192,7 +193,7 @@ class SimulatedCluster:
         return (
             self.workload.endless
             and self.options.window is not None
-            and self._counts[state.ARRIVED] == len(self.workload)
+            and self._counts[job_lines.ARRIVED] == len(self.workload)
             and not self._arrivals.stopped
             and not self._over()
         )
@@ -211,17 +212,17 @@ class SimulatedCluster:
         more = slice(before, None)
         self.ledger.add_numbered(jobs.gpus[more], jobs.part[more], jobs.demand[more] / jobs.gpus[more][:, None])
         count = len(self.workload)
-        self.tally = grown(self.tally, state.new_tally(count), before)
+        self.tally = grown(self.tally, job_lines.new_tally(count), before)
         self.progress = grown(self.progress, fresh_progress(jobs, jobs.best_speed, self.credit_s), before)
         self._active = np.concatenate([self._active, np.zeros(count - before, dtype=np.int64)])
         self._limits = quota_limits(dict(self.options.quota), self.workload.tenants)
         self._open(jobs, before)
 
     def _waiting(self) -> int:
-        return int(self._counts[state.ACTIVE]) - len(self.ledger.holders)
+        return int(self._counts[job_lines.ACTIVE]) - len(self.ledger.holders)
 
     def _over(self) -> bool:
-        return bool(self._counts[state.FINISHED_MEASURED] == self._to_measure)
+        return bool(self._counts[job_lines.FINISHED_MEASURED] == self._to_measure)
 
     def _finish(self) -> None:
         state.close(self._state, self.recorder.page(self.ledger), self.now)
@@ -229,7 +230,7 @@ class SimulatedCluster:
     @property
     def known(self) -> int:
         """How many jobs the results speak of: those given, and those that arrived after them."""
-        return max(self._given, int(self._counts[state.ARRIVED]))
+        return max(self._given, int(self._counts[job_lines.ARRIVED]))
 
     @property
     def waiting_job(self) -> object:
@@ -248,7 +249,7 @@ class SimulatedCluster:
 
     def _next_arrival(self) -> float:
         """When the next job arrives or the next node comes or goes."""
-        arrived = self._counts[state.ARRIVED]
+        arrived = self._counts[job_lines.ARRIVED]
         job = float(self.jobs.arrival[arrived]) if arrived < len(self.workload) else math.inf
         return min(job, self._events[self._next_event].at_s) if self.events_to_come else job
 
@@ -277,7 +278,7 @@ class SimulatedCluster:
         """The first round boundary at which something can be different."""
         wake = min(wake, self._next_arrival())
         if wake == math.inf:
-            waiting = self._counts[state.ACTIVE]
+            waiting = self._counts[job_lines.ACTIVE]
             raise StallError(
                 f"nothing can happen after {self.now:g} s, and {waiting} jobs still wait, first of them job "
                 f"{self.waiting_job}"

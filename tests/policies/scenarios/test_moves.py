@@ -3,7 +3,7 @@
 All but nimble jobs run at half their speed when they are spread.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.policies.scenarios.simulations import simulated
@@ -69,7 +69,7 @@ STORIES = {
 }  # fmt: skip
 
 OLD, NEW, SLOW = node("v", 2), node("n", 2, gpu_type="A100"), node("t", 2, gpu_type="T4")
-ON_T4 = {"model": "modern", "seconds": 1000.0, "speed": 0.5}
+ON_T4: dict[str, Any] = {"model": "modern", "seconds": 1000.0, "speed": 0.5}
 
 STORIES |= {
     # 2000 s are left on the T4, and 500 s would be on the A100.

@@ -191,7 +191,9 @@ def admit_and_place(
         _fill(draft, jobs, books, order, quotas, used, mode, required, type_speed, choices, reasons)
         met = np.arange(len(order))
     if upgrade:
-        move_to_faster_types(draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now)
+        move_to_faster_types(
+            draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now
+        )
     if rearrange:
         for i in met:
             if books.slot[order[i]] >= 0:

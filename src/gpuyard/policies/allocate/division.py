@@ -15,7 +15,7 @@ from gpuyard.core.books import DEMANDS, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.admission import Placements
-from gpuyard.policies.classes import QUANTUM
+from gpuyard.policies.classes import SLICE_QUANTUM
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.plan import Plan
 from gpuyard.policies.tables import Tables
@@ -72,7 +72,8 @@ def by_share(tables: Boxed[Tables], placements: Placements) -> Floats:
         _lowest(jobs, books, gpu_ids, jobs.share, amounts[p])
         if books.part[job] < WHOLE:
             for r in range(amounts.shape[1]):
-                amounts[p, r] = np.floor(amounts[p, r] * books.part[job] / WHOLE * QUANTUM) / QUANTUM
+                part = amounts[p, r] * books.part[job] / WHOLE
+                amounts[p, r] = np.floor(part * SLICE_QUANTUM) / SLICE_QUANTUM
     return amounts
 
 

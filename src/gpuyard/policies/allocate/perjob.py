@@ -9,7 +9,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.books import DEMANDS
-from gpuyard.policies.classes import QUANTUM
+from gpuyard.policies.classes import SLICE_QUANTUM
 from gpuyard.policies.placement.interface import Placement
 from gpuyard.policies.plan import Plan
 from gpuyard.policies.snapshot import Snapshot, moment_of
@@ -57,5 +57,6 @@ class PerJob(ABC):
 
     def _choose(self, table: Floats, share: Floats) -> Floats:
         ladder = table[~np.isnan(table[:, DEMANDS])]
-        amounts: Floats = np.floor(np.asarray(self.amounts(ladder, share), dtype=np.float64) * QUANTUM) / QUANTUM
+        chosen = np.asarray(self.amounts(ladder, share), dtype=np.float64)
+        amounts: Floats = np.floor(chosen * SLICE_QUANTUM) / SLICE_QUANTUM
         return amounts

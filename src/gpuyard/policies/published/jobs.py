@@ -72,6 +72,7 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         demand_on=np.zeros((count, 1, DEMANDS)),
         share=share,
         penalty=np.ones(len(scalars)),
+        slowdown=np.empty((0, 0)),
         stated=np.full((len(scalars), DEMANDS + 1), np.nan),
         **stacked([profile.surface() for profile in profiles])._asdict(),
         node_kind=np.array(cluster.node_kind),
