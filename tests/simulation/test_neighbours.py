@@ -16,7 +16,7 @@ from gpuyard.profiles import ModelProfile, Zoo
 from gpuyard.profiles.parts import Slowdown
 from gpuyard.results import Run
 from gpuyard.simulation.engine import simulate_cluster
-from gpuyard.simulation.failures import Failure
+from gpuyard.simulation.failure_file import Failure
 from gpuyard.simulation.options import Options
 
 

@@ -20,7 +20,7 @@ SLACK = 1e-6
 """Rounding forgiven in amounts, in each resource's own unit. Amounts in multiples of 1/1024 add up exactly anyway."""
 
 NO_GPU = -1
-HELD = int(GrantState.HELD)
+HELD, RELEASING = int(GrantState.HELD), int(GrantState.RELEASING)
 
 
 class Books(NamedTuple):

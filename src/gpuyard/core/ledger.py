@@ -94,6 +94,20 @@ class Ledger:
         changes.enter(self.books, number, int(state))
         self._holders[holder], self._tasks[holder] = number, tuple(tasks)
 
+    def change(self, holder: Hashable, parts: Iterable[Part]) -> None:
+        """Let a holder have these parts instead of those it has; raises LedgerError, and changes nothing, if it cannot.
+
+        What it has counts as free for it: it may keep a part of it, or take more on the same GPU.
+        """
+        before = self.grant_of(holder)
+        self.release(holder)
+        assert before is not None, "a holder that could be released had something"
+        try:
+            self.grant(holder, parts, state=before.state, tasks=before.tasks)
+        except LedgerError:
+            self.grant(holder, before.parts, state=before.state, tasks=before.tasks)
+            raise
+
     def _place(self, part: Part) -> tuple[int, int]:
         """The number of a part's node and of its GPU."""
         node = self._node(part.node)

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
 from gpuyard.core.errors import InputError
+from gpuyard.core.grants import GrantState
 from gpuyard.core.workload import Job, Workload
 
 
@@ -36,6 +37,8 @@ class Holding:
     gpus: tuple[tuple[str, int], ...]
     per_gpu: tuple[float, ...]
     """In the order of RESOURCES."""
+    state: GrantState = GrantState.HELD
+    """What is releasing cannot be had yet, and its holder is not asked about: it is on its way out."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,22 @@ class Facts:
             raise InputError("stands twice", field="jobs", value=job.job_id, hint="Give each job an id of its own")
         self.jobs[job.job_id] = JobFact(job, **known)
 
-    def hold(self, job_id: Hashable, gpus: Sequence[tuple[str, int]], **amounts: float) -> None:
+    def occupy(
+        self, holder: Hashable, gpus: Sequence[tuple[str, int]], *, share: float = 1.0, **amounts: float
+    ) -> None:
+        """Somebody whom no policy decides about holds these GPUs, or a part of one, and amounts beside them."""
+        size = share if share < 1 else len(gpus)
+        self.add_job(Job(holder, max(self.now_s, 0.0), size, "generic", iterations=1.0))  # type: ignore[arg-type]
+        self.hold(holder, gpus, state=GrantState.RELEASING, **amounts)
+
+    def hold(
+        self,
+        job_id: Hashable,
+        gpus: Sequence[tuple[str, int]],
+        *,
+        state: GrantState = GrantState.HELD,
+        **amounts: float,
+    ) -> None:
         """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them."""
         if job_id not in self.jobs:
             raise InputError("holds GPUs and is not among the jobs", field="jobs", value=job_id)
@@ -92,7 +110,7 @@ class Facts:
         if strange:
             raise InputError(f"is not one of {', '.join(RESOURCES)}", field="holds", value=strange[0])
         per_gpu = tuple(amounts.get(name, 0.0) / max(len(gpus), 1) for name in RESOURCES)
-        self.jobs[job_id] = replace(self.jobs[job_id], holds=Holding(tuple(gpus), per_gpu))
+        self.jobs[job_id] = replace(self.jobs[job_id], holds=Holding(tuple(gpus), per_gpu, state))
 
 
 def opening_facts(cluster: Cluster, workload: Workload, *, now_s: float = 0.0) -> Facts:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.core.books import mark_touched
+from gpuyard.core.books import RELEASING, mark_touched, set_state
 from gpuyard.core.cluster import Cluster, NodeGroup
 from gpuyard.core.errors import InputError
-from gpuyard.core.grants import WHOLE
+from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.policies.facts import Facts, Holding, JobFact
@@ -80,6 +80,7 @@ def _hold(ledger: Ledger, cluster: Cluster, known: list[JobFact]) -> None:
                 )
         ids = np.array([first[numbers[name]] + gpu for name, gpu in fact.holds.gpus], dtype=np.int32)
         ledger.take(number, ids, np.array(fact.holds.per_gpu))
+        set_state(ledger.books, number, int(fact.holds.state))
 
 
 def _progress(facts: Facts, known: list[JobFact], best_speed: Floats, iteration_s: Floats) -> JobProgress:
@@ -118,9 +119,13 @@ def _held_since(facts: Facts, fact: JobFact) -> float:
 
 
 def _active(facts: Facts, known: list[JobFact]) -> Ints:
+    numbers: dict[Hashable, int] = {
+        fact.job.job_id: number
+        for number, fact in enumerate(known)
+        if fact.holds is None or fact.holds.state != GrantState.RELEASING
+    }
     if not facts.order:
-        return np.arange(len(known))
-    numbers: dict[Hashable, int] = {fact.job.job_id: number for number, fact in enumerate(known)}
+        return np.array(list(numbers.values()), dtype=np.int64)
     if sorted(map(str, facts.order)) != sorted(map(str, numbers)):
         raise InputError("must name every job once", field="order", value=list(facts.order)[:5])
     return np.array([numbers[job_id] for job_id in facts.order], dtype=np.int64)
@@ -143,7 +148,8 @@ def facts_of(instant: Instant, now_s: float, **further: Any) -> Facts:
     for number, name in enumerate(cluster.node_names):
         kind = cluster.kinds[cluster.node_kind[number]]
         facts.add_node(name, kind, up=bool(books.up[number]), changed=bool(books.touched[number]))
-    for number in np.sort(moment.active):
+    leaving = [number for number in books.holders[: books.busy[0]] if books.state[number] == RELEASING]
+    for number in np.sort(np.concatenate([moment.active, np.array(leaving, dtype=np.int64)])):
         fact = _job_fact(instant, int(number), now_s)
         facts.jobs[fact.job.job_id] = fact
     facts.order = tuple(job_id_of(instant, number) for number in moment.active.tolist())
@@ -162,7 +168,8 @@ def _job_fact(instant: Instant, number: int, now_s: float) -> JobFact:
         lines = range(int(books.first_line[number]), int(books.first_line[number] + books.lines[number]))
         where = [(int(books.line_node[line]), int(books.line_gpu[line])) for line in lines]
         gpus = tuple((names[node], gpu - int(books.first_gpu[node])) for node, gpu in where)
-        holds = Holding(gpus, tuple(books.line_amounts[lines[0]].tolist()))
+        state = GrantState(int(books.state[number]))
+        holds = Holding(gpus, tuple(books.line_amounts[lines[0]].tolist()), state)
     return JobFact(
         job,
         done_iterations=min(done_at(progress, number, now_s), float(jobs.iterations[number])),

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuyard.core.cluster import RESOURCES, NodeKind
 from gpuyard.core.errors import InputError, LedgerError
+from gpuyard.core.grants import GrantState
 from gpuyard.core.workload import Job
 from gpuyard.policies.facts import Facts, JobFact, NodeFact
 from gpuyard.profiles import gpu_kind
@@ -32,6 +33,7 @@ class _Gpu(_Strict):
 
 class _Holding(_Strict):
     gpus: list[_Gpu] = Field(min_length=1)
+    state: Literal["reserved", "held", "releasing"] = "held"
     cpus: float = Field(default=0.0, ge=0)
     memory_gb: float = Field(default=0.0, ge=0)
     storage_mbps: float = Field(default=0.0, ge=0)
@@ -143,7 +145,8 @@ def _job_record(fact: JobFact) -> dict[str, Any]:
     record = {name: value for name, value in values.items() if not (isinstance(value, float) and math.isnan(value))}
     if fact.holds is not None:
         amounts = {name: each * len(fact.holds.gpus) for name, each in zip(RESOURCES, fact.holds.per_gpu, strict=True)}
-        record["holds"] = {"gpus": [{"node": node, "gpu": gpu} for node, gpu in fact.holds.gpus]} | amounts
+        gpus = [{"node": node, "gpu": gpu} for node, gpu in fact.holds.gpus]
+        record["holds"] = {"gpus": gpus, "state": fact.holds.state.name.lower()} | amounts
     return record
 
 
@@ -192,7 +195,8 @@ def _facts(parsed: _File) -> Facts:
         facts.add_job(Job(**given), **job.model_dump(include=set(_PROGRESS)))
         if job.holds is not None:
             gpus = tuple((gpu.node, gpu.gpu) for gpu in job.holds.gpus)
-            facts.hold(job.job_id, gpus, **job.holds.model_dump(exclude={"gpus"}))
+            state = GrantState[job.holds.state.upper()]
+            facts.hold(job.job_id, gpus, state=state, **job.holds.model_dump(exclude={"gpus", "state"}))
     return facts
 
 

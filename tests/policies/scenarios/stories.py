@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuyard.core.cluster import NodeKind
+from gpuyard.core.grants import GrantState
 from gpuyard.core.workload import Job
 from gpuyard.policies.decide import Decision, decide
 from gpuyard.policies.facts import Facts
@@ -90,6 +91,7 @@ class Known(NamedTuple):
     progress: dict[str, Any]
     gpus: tuple[tuple[str, int], ...]
     amounts: dict[str, float]
+    state: GrantState = GrantState.HELD
 
 
 def waits(
@@ -116,6 +118,11 @@ def runs(job_id: str, on: str, model: str = "steady", *, share: float = 1, **res
     return known._replace(gpus=gpus, amounts=amounts)
 
 
+def leaves(job_id: str, on: str, **rest: Any) -> Known:
+    """A job that still holds GPUs and is on its way out."""
+    return runs(job_id, on, **rest)._replace(state=GrantState.RELEASING)
+
+
 USUAL = {"cpus": 1.0, "memory_gb": 10.0, "storage_mbps": 0.0}
 
 
@@ -129,7 +136,7 @@ def scene(*parts: Node | Known, now: float = 0.0, **settings: Any) -> Snapshot:
         if isinstance(part, Known):
             facts.add_job(part.job, **part.progress)
             if part.gpus:
-                facts.hold(part.job.job_id, part.gpus, **part.amounts)
+                facts.hold(part.job.job_id, part.gpus, state=part.state, **part.amounts)
     return Snapshot.of(facts, story_zoo())
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, SLACK, Books
+from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.consolidation import Choices, consolidate
@@ -65,11 +65,28 @@ def _next_type(jobs: Jobs, type_speed: Floats, job: int, tried: int) -> int:
 
 @kernel
 def _pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
+    """Thousandths of GPUs of each type that may be handed out: all but those of holders on the way out."""
     pool = np.zeros(max(jobs.node_type.max() + 1, 1), dtype=np.int64)
     for node in range(len(books.up)):
         if jobs.node_type[node] >= 0 and (books.up[node] or not in_service):
             pool[jobs.node_type[node]] += books.node_gpus[node] * WHOLE
+    for k in range(books.busy[0]):
+        holder = books.holders[k]
+        if books.state[holder] == RELEASING:
+            for line in range(books.first_line[holder], books.first_line[holder] + books.lines[holder]):
+                pool[jobs.node_type[books.line_node[line]]] -= books.line_part[line]
     return pool
+
+
+@kernel
+def _used_by_leavers(jobs: Jobs, books: Books, quotas: Ints) -> Ints:
+    """Thousandths of GPUs that each tenant holds through jobs on the way out; empty when nobody has a quota."""
+    used = np.zeros(len(quotas), dtype=np.int64)
+    if len(quotas):
+        for k in range(books.busy[0]):
+            if books.state[books.holders[k]] == RELEASING:
+                used[jobs.tenant[books.holders[k]]] += jobs.need[books.holders[k]]
+    return used
 
 
 @inner
@@ -83,7 +100,7 @@ def _admit(
     """
     left = pool.sum()
     one_type = len(pool) == 1
-    arrivals, listed, running = 0, 0, books.busy[0]
+    arrivals, listed, running = 0, 0, books.busy[0]  # those on the way out are not in the order: it never gets to 0
     for i in range(len(order)):
         reasons[i] = NODES if missing > 0 else GPUS
         if left < jobs.smallest[0] and running == 0:
@@ -165,7 +182,7 @@ def admit_and_place(
     met = np.empty(len(order), dtype=np.int64)
     pool = _pools(jobs, books, True)
     missing = _pools(jobs, books, False).sum() - pool.sum()
-    used = np.zeros(len(quotas), dtype=np.int64)
+    used = _used_by_leavers(jobs, books, quotas)
     arrivals, listed = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met, type_speed)
     met = met[:listed]
     draft = open_draft(books)
@@ -187,7 +204,7 @@ def admit_and_place(
     ranked = len(required) == 0 and len(new) >= MANY
     ranking = open_ranking(jobs, books, width if ranked else 0)
     if not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons):
-        used[:] = 0
+        used = _used_by_leavers(jobs, books, quotas)
         _fill(draft, jobs, books, order, quotas, used, mode, required, type_speed, choices, reasons)
         met = np.arange(len(order))
     if upgrade:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import Books
+from gpuyard.core.books import RELEASING, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import inner
 from gpuyard.policies.jobs import Jobs
@@ -53,6 +53,8 @@ def _movable(
     if entry < 0 or draft.gpu_free[gpu] > 0:
         return -1
     job = books.line_holder[entry]
+    if books.state[job] == RELEASING:
+        return -1
     i = choices.where[books.slot[job]]
     whole = books.lines[job] == 1 and books.part[job] == WHOLE
     # One that has not got over its last move is left alone, or jobs could be sent around for ever.

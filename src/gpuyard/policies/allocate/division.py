@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, SLACK, Books
+from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.admission import Placements
@@ -74,7 +74,33 @@ def by_share(tables: Boxed[Tables], placements: Placements) -> Floats:
             for r in range(amounts.shape[1]):
                 part = amounts[p, r] * books.part[job] / WHOLE
                 amounts[p, r] = np.floor(part * SLICE_QUANTUM) / SLICE_QUANTUM
+        for i in range(len(gpu_ids)):
+            for r in range(amounts.shape[1]):
+                placements.draft.free[books.gpu_node[gpu_ids[i]], r] -= amounts[p, r]
+    _make_do(books, placements.first, placements.gpu_ids, amounts, placements.draft.free)
     return amounts
+
+
+@inner
+def _make_do(books: Books, first: Ints, gpu_ids: Small, amounts: Floats, free: Floats) -> None:
+    """Where somebody on the way out still has more than its share, all others there get less, in proportion."""
+    for node in range(free.shape[0]):
+        for r in range(amounts.shape[1]):
+            if free[node, r] >= -SLACK:
+                continue
+            granted = 0.0
+            for p in range(len(amounts)):
+                for i in range(first[p], first[p + 1]):
+                    granted += amounts[p, r] if books.gpu_node[gpu_ids[i]] == node else 0.0
+            part = max(granted + free[node, r], 0.0) / granted
+            for p in range(len(amounts)):
+                touches = False
+                for i in range(first[p], first[p + 1]):
+                    touches = touches or books.gpu_node[gpu_ids[i]] == node
+                less = np.floor(amounts[p, r] * part * SLICE_QUANTUM) / SLICE_QUANTUM if touches else amounts[p, r]
+                for i in range(first[p], first[p + 1]):
+                    free[books.gpu_node[gpu_ids[i]], r] += amounts[p, r] - less
+                amounts[p, r] = less
 
 
 @kernel
@@ -107,6 +133,7 @@ def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     sharers = _gather(books, placements)
     free = placements.draft.free
     _guarantee(jobs, books, sharers, len(placements.jobs), free)
+    _make_do(books, sharers.first, sharers.gpu_ids, sharers.amounts, free)
     head = np.full(len(books.up), -1, dtype=np.int64)
     following = np.full(len(sharers.jobs), -1, dtype=np.int64)
     _climb_within_nodes(jobs, books, sharers, placements.draft.dirty, head, following, free)
@@ -134,7 +161,8 @@ def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int
             place = books.head[gpu]
             while place >= 0:
                 job = books.line_holder[place]
-                if not leaving[books.slot[job]] and _first_on_dirty(books, dirty, job, place):
+                stays = not leaving[books.slot[job]] and books.state[job] != RELEASING
+                if stays and _first_on_dirty(books, dirty, job, place):
                     if len(into):
                         into[count] = job
                     count += 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, held_gpus
+from gpuyard.core.books import DEMANDS, RELEASING, held_gpus
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.units import SECONDS
 from gpuyard.policies.allocate.admission import Placements
@@ -26,8 +26,8 @@ from gpuyard.policies.snapshot import Snapshot, moment_of
 class Opt:
     """Choose amounts for all admitted jobs at once (integer programme), then nodes for all of them (linear programme).
 
-    Admits whom tune would. Falls back to tune where the solver finds nothing in time, and for slices or mixed kinds of
-    node, which the programmes do not cover. Everybody may move at every decision.
+    Admits whom tune would. Falls back to tune where the solver finds nothing in time, and for slices, mixed kinds of
+    node and GPUs that somebody has yet to leave, which the programmes do not cover. Everybody may move at any time.
     """
 
     placement: str | Placement = placement_option()
@@ -46,7 +46,8 @@ class Opt:
     def _solve(self, snapshot: Snapshot, admitted: Ints) -> tuple[list[list[tuple[int, int]]], Floats] | None:
         """GPUs by node, and (CPUs, memory, storage) per GPU, for each admitted job."""
         jobs, books, _ = moment_of(snapshot).tables
-        if len(admitted) == 0 or len(jobs.share) > 1 or np.any(books.part[admitted] != WHOLE):
+        somebody_leaves = np.any(books.state[books.holders[: books.busy[0]]] == RELEASING)
+        if len(admitted) == 0 or len(jobs.share) > 1 or somebody_leaves or np.any(books.part[admitted] != WHOLE):
             return None
         gpus = books.lines[admitted]
         options = [jobs.ladders[jobs.job_class[job], : jobs.top[job, 0] + 1] for job in admitted]

@@ -1,0 +1,51 @@
+"""What a multiplex policy is asked, and what it answers: which tasks share a GPU, each with which batch size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpuyard.core.grants import Part
+from gpuyard.core.ledger import Ledger
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.profiles import Zoo
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """A task's place on a GPU that others may be on too."""
+
+    node: str
+    gpu: int
+    gpu_memory_gb: float
+    """What it may take: unlike time on the GPU, memory cannot be shared out twice."""
+    batch: int | None = None
+    """The batch size it should train with; None: its own."""
+    thousandths: int = 0
+    """The part of the GPU that is its own; 0 when all who are there compete for it."""
+
+
+@dataclass(frozen=True)
+class MultiplexPlan:
+    """Who is to be where from now on, and for those who cannot be placed, why: a name of core.reasons."""
+
+    places: Mapping[int | str, Sharing] = field(default_factory=dict)
+    waits: Mapping[int | str, str] = field(default_factory=dict)
+
+    def take(self, ledger: Ledger) -> None:
+        """Let every task take its place, or change to it; LedgerError if they do not all fit."""
+        for task, place in self.places.items():
+            part = Part(place.node, place.gpu, place.thousandths, place.gpu_memory_gb)
+            if ledger.grant_of(task) is None:
+                ledger.grant(task, [part])
+            else:
+                ledger.change(task, [part])
+
+
+class Multiplex(Protocol):
+    """Puts tasks together on GPUs where they disturb each other least."""
+
+    def plan(self, snapshot: Snapshot, zoo: Zoo) -> MultiplexPlan:
+        """Say who shares which GPU; `zoo` tells how much models slow each other down."""
+        ...

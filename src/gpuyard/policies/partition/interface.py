@@ -1,0 +1,72 @@
+"""What a partition policy is asked, and what it answers: from services and nodes to slices of GPUs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError
+from gpuyard.core.grants import Part
+from gpuyard.core.ledger import Ledger
+from gpuyard.core.service import Service
+from gpuyard.profiles import Zoo
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A service's turn in each period of a slice: one batch."""
+
+    service: int | str
+    batch: int
+    takes_s: float
+    """How long the batch is expected to take on this slice, beside its neighbours."""
+
+
+@dataclass(frozen=True)
+class Slice:
+    """A part of one GPU, on which services take turns, one batch each in every period."""
+
+    node: str
+    gpu: int
+    thousandths: int
+    gpu_memory_gb: float
+    """Of all models that stay loaded there."""
+    turns: tuple[Turn, ...]
+    period_s: float
+
+    def __post_init__(self) -> None:
+        busy_s = sum(turn.takes_s for turn in self.turns)
+        if busy_s > self.period_s * (1 + 1e-9):
+            rule = f"is shorter than its turns, which take {busy_s:g} s"
+            raise InputError(rule, field="period_s", value=self.period_s)
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    """All slices, and the requests a second of each service that find no place."""
+
+    slices: tuple[Slice, ...]
+    unserved: Mapping[int | str, float] = field(default_factory=dict)
+
+    def take(self, ledger: Ledger) -> None:
+        """Let every slice take what it needs, with its services as tasks; LedgerError if they do not all fit.
+
+        Slices are held as (node, GPU, number of the slice on that GPU).
+        """
+        on_gpu: Counter[tuple[str, int]] = Counter()
+        for each in self.slices:
+            gpu = (each.node, each.gpu)
+            part = Part(each.node, each.gpu, each.thousandths, each.gpu_memory_gb)
+            ledger.grant((*gpu, on_gpu[gpu]), [part], tasks=[str(turn.service) for turn in each.turns])
+            on_gpu[gpu] += 1
+
+
+class Partition(Protocol):
+    """Cuts GPUs into slices so that every service answers in time."""
+
+    def plan(self, services: Sequence[Service], cluster: Cluster, zoo: Zoo) -> PartitionPlan:
+        """Say which services run on which slices; `zoo` tells latencies by batch and slice."""
+        ...

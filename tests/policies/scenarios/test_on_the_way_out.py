@@ -1,0 +1,99 @@
+"""Who is on the way out is not decided about, and what it still holds cannot be had."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.policies.scenarios.stories import Known, Node, leaves, node, scene, told, waits
+
+from gpuyard.core.cluster import NodeKind
+from gpuyard.core.workload import Job
+from gpuyard.policies.facts import Facts
+from gpuyard.policies.snapshot import Snapshot
+
+ONE, TWO = node("a", 1), node("a", 2)
+ALLOCATIONS = ["proportional", "tune", "greedy", "opt"]
+
+
+class Story(NamedTuple):
+    """A world, who must get what there, and who waits for what."""
+
+    parts: list[Node | Known]
+    gets: dict[str, str]
+    waits: dict[str, str]
+    settings: dict[str, Any] = {}  # noqa: RUF012  a named tuple's default, never written
+
+
+STORIES = {
+    "its GPU is not free": Story([ONE, leaves("x", "a0"), waits("w")], {}, {"w": "gpus"}),
+    "the other GPU is": Story([TWO, leaves("x", "a0"), waits("w")], {"w": "a1"}, {}),
+    "one waits for it, the other does not": Story(
+        [TWO, leaves("x", "a0"), waits("w"), waits("late", at=1)], {"w": "a1"}, {"late": "gpus"}),
+    "the rest of a GPU of which it holds a part is free": Story(
+        [ONE, leaves("x", "a0", share=0.5), waits("w", 0.5)], {"w": "a0"}, {}),
+    "it is not put in its place by priority": Story(
+        [ONE, leaves("x", "a0"), waits("w", priority=9)], {}, {"w": "gpus"}),
+    "its GPUs count for its tenant": Story(
+        [TWO, leaves("x", "a0", tenant="t"), waits("w", tenant="t")], {}, {"w": "quota"}, {"quotas": {"t": 1.0}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("allocate", ALLOCATIONS)
+@pytest.mark.parametrize("story", STORIES)
+def test_who_gets_what_beside_somebody_who_leaves(story: str, allocate: str) -> None:
+    parts, gets, waiting, settings = STORIES[story]
+    plan = told(f"fifo+{allocate}", scene(*parts, **settings))
+    assert (plan.gets, plan.waits, plan.stops) == (gets, waiting, set())
+
+
+@pytest.mark.parametrize("allocate", ["proportional", "tune", "opt"])
+def test_others_make_do_with_what_it_leaves_of_the_cpus(allocate: str) -> None:
+    # Of 9 CPUs x still has 5. The other two could have 3 each, their share: they get 2.
+    parts: list[Node | Known] = [
+        node("a", 3),
+        leaves("x", "a0", cpus=5),
+        waits("v", model="hungry"),
+        waits("w", model="hungry"),
+    ]
+    plan = told(f"fifo+{allocate}", scene(*parts))
+    assert {job: amounts[0] for job, amounts in plan.amounts.items()} == {"v": 2.0, "w": 2.0}
+
+
+def test_who_wants_all_its_demand_waits_for_it() -> None:
+    parts: list[Node | Known] = [node("a", 3), leaves("x", "a0", cpus=5), waits("v", model="hungry")]
+    assert told("fifo+greedy", scene(*parts)).waits == {"v": "resources"}
+
+
+def test_it_is_not_moved_to_bring_others_together() -> None:
+    parts: list[Node | Known] = [
+        node("a", 2),
+        node("b", 2),
+        leaves("x", "a0"),
+        leaves("y", "b0"),
+        waits("pair", 2, at=1),
+    ]
+    assert told("fifo+proportional:placement=first-fit", scene(*parts)).gets == {"pair": "a1 b1"}
+
+
+@pytest.fixture
+def facts() -> Facts:
+    """Somebody's pod on the first of two GPUs, and a job of ours that waits."""
+    facts = Facts(0.0)
+    facts.add_node("a", NodeKind(gpus=2, cpus=8, memory_gb=64))
+    facts.occupy("pod", [("a", 0)], cpus=2.0)
+    facts.add_job(Job("mine", 0.0, 1, "generic", iterations=100.0))
+    return facts
+
+
+def test_strangers_occupy_what_they_hold(facts: Facts) -> None:
+    snapshot = Snapshot.of(facts)
+    assert snapshot.job_id.tolist() == ["mine"]
+    assert told("fifo+tune", snapshot).gets == {"mine": "a1"}
+
+
+def test_a_snapshot_with_them_is_saved_and_loaded(facts: Facts, tmp_path: Path) -> None:
+    Snapshot.of(facts).save(tmp_path / "now.json")
+    again = Snapshot.load(tmp_path / "now.json")
+    assert told("fifo+tune", again).gets == {"mine": "a1"}
+    again.save(tmp_path / "again.json")
+    assert (tmp_path / "again.json").read_bytes() == (tmp_path / "now.json").read_bytes()

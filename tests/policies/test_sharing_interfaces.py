@@ -1,0 +1,117 @@
+"""Partition and multiplex policies: found by name, asked with plain values, and carried out through the ledger."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuyard.core.cluster import Cluster, NodeKind
+from gpuyard.core.errors import InputError, LedgerError
+from gpuyard.core.grants import WHOLE, GrantState, Part
+from gpuyard.core.ledger import Ledger
+from gpuyard.core.service import Service
+from gpuyard.core.workload import Job
+from gpuyard.policies.facts import Facts
+from gpuyard.policies.multiplex import MultiplexPlan, Sharing
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn
+from gpuyard.policies.registry import MULTIPLEXERS, PARTITIONS
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.profiles import load_zoo
+
+HALVES = """
+from dataclasses import dataclass
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn
+
+@dataclass(frozen=True)
+class Halves:
+    '''Two services on each half of the first GPU; the others find no place.'''
+
+    def plan(self, services, cluster, zoo):
+        node = cluster.node_names[0]
+        turns = [Turn(each.service_id, 1, 0.01) for each in services]
+        halves = [Slice(node, 0, 500, 2.0, tuple(turns[at : at + 2]), 0.02) for at in (0, 2)]
+        return PartitionPlan(tuple(halves), {each.service_id: each.rate_per_s for each in services[4:]})
+"""
+
+TOGETHER = """
+from dataclasses import dataclass
+from gpuyard.policies.multiplex import MultiplexPlan, Sharing
+
+@dataclass(frozen=True)
+class Together:
+    def plan(self, snapshot, zoo):
+        node = snapshot.cluster.node_names[0]
+        return MultiplexPlan({job: Sharing(node, 0, 8.0, batch=32) for job in snapshot.job_id.tolist()})
+"""
+
+
+def one_gpu() -> Ledger:
+    ledger = Ledger()
+    ledger.add_node("a", NodeKind(gpus=1, cpus=8, memory_gb=64, gpu_memory_gb=16))
+    return ledger
+
+
+def test_a_partition_of_one_s_own_is_found_asked_and_carried_out(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(HALVES)
+    policy = PARTITIONS.find(f"{tmp_path}/mine.py:Halves")
+    services = [Service(name, "resnet50", rate_per_s=10.0, slo_ms=50.0) for name in "vwxyz"]
+    plan = policy.plan(services, Cluster.parse("1x1"), load_zoo())
+    assert plan.unserved == {"z": 10.0}
+    ledger = Ledger()
+    ledger.add_node(Cluster.parse("1x1").node_names[0], NodeKind(gpus=1, cpus=8, memory_gb=64))
+    plan.take(ledger)
+    assert [(grant.parts[0].thousandths, grant.tasks) for grant in ledger.grants()] == [
+        (500, ("v", "w")),
+        (500, ("x", "y")),
+    ]
+    ledger.check()
+
+
+def test_slices_that_do_not_fit_are_refused_by_the_ledger() -> None:
+    thirds = tuple(Slice("a", 0, 400, 1.0, (), 1.0) for _ in range(3))
+    with pytest.raises(LedgerError, match="200 thousandths"):
+        PartitionPlan(thirds).take(one_gpu())
+
+
+def test_turns_must_fit_into_the_period() -> None:
+    with pytest.raises(InputError, match=r"period_s: 0\.02 is shorter than its turns, which take 0\.03 s"):
+        Slice("a", 0, WHOLE, 1.0, (Turn("v", 1, 0.01), Turn("w", 4, 0.02)), 0.02)
+
+
+def test_a_multiplexer_of_one_s_own_is_found_asked_and_carried_out(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(TOGETHER)
+    policy = MULTIPLEXERS.find(f"{tmp_path}/mine.py:Together")
+    facts = Facts(0.0)
+    facts.add_node("a", NodeKind(gpus=1, cpus=8, memory_gb=64, gpu_memory_gb=16))
+    for name in ("x", "y"):
+        facts.add_job(Job(name, 0.0, 1, "resnet50", iterations=100.0))
+    plan = policy.plan(Snapshot.of(facts), load_zoo())
+    ledger = one_gpu()
+    plan.take(ledger)
+    assert {grant.holder: grant.parts[0].gpu_memory_gb for grant in ledger.grants()} == {"x": 8.0, "y": 8.0}
+    ledger.check()
+
+
+def test_tasks_that_share_a_gpu_share_its_time_and_not_its_memory() -> None:
+    ledger = one_gpu()
+    MultiplexPlan({"x": Sharing("a", 0, 10.0), "y": Sharing("a", 0, 6.0)}).take(ledger)
+    with pytest.raises(LedgerError, match="0 GB of it are free"):
+        MultiplexPlan({"z": Sharing("a", 0, 1.0)}).take(ledger)
+    MultiplexPlan({"x": Sharing("a", 0, 4.0), "z": Sharing("a", 0, 6.0)}).take(ledger)
+    ledger.check()
+
+
+def test_a_change_that_does_not_fit_leaves_everything_as_it_was() -> None:
+    ledger = one_gpu()
+    ledger.grant("x", [Part("a", 0, 400, 4.0, {"cpus": 2.0})], state=GrantState.RESERVED, tasks=["t"])
+    ledger.grant("y", [Part("a", 0, 500, 4.0)])
+    before = ledger.grant_of("x")
+    with pytest.raises(LedgerError, match="500 thousandths"):
+        ledger.change("x", [Part("a", 0, 600)])
+    assert ledger.grant_of("x") == before
+    ledger.change("x", [Part("a", 0, 500, 12.0, {"cpus": 8.0})])
+    assert ledger.grant_of("x") == ledger.grants()[1]
+    assert ledger.grants()[1].parts[0].amounts == {"cpus": 8.0}
+    assert (ledger.grants()[1].state, ledger.grants()[1].tasks) == (GrantState.RESERVED, ("t",))
+    with pytest.raises(LedgerError, match="holds nothing"):
+        ledger.change("nobody", [Part("a", 0)])
+    ledger.check()
