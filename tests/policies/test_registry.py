@@ -8,6 +8,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.policies.allocate.opt import Opt
 from gpuyard.policies.allocate.tune import Tune
 from gpuyard.policies.order.las import las
+from gpuyard.policies.placement import SHIPPED
 from gpuyard.policies.placement.best_fit import BestFit
 from gpuyard.policies.registry import ALLOCATIONS, KINDS, ORDERS, PLACEMENTS, TIMESHARES
 from gpuyard.policies.resolve import resolve
@@ -43,6 +44,7 @@ def test_options_stand_behind_the_name(kind: object, written: str, found: object
 
 def test_placements_are_found_too() -> None:
     assert isinstance(PLACEMENTS.find("best-fit"), BestFit)
+    assert PLACEMENTS.names == SHIPPED
 
 
 def test_an_option_behind_the_name_goes_before_one_beside_it() -> None:

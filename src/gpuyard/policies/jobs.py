@@ -79,11 +79,11 @@ def build_jobs(
     shape, first = _shapes(job_class, workload.gpus, types)
     top = _top(gpus[first], job_class[first], classes.ladders, cluster)[shape]
     kind_type = _kind_types(cluster)
-    demand_speed = np.stack([classes.ladders[job_class * kinds + k, top[:, k], 3] for k in range(kinds)], axis=1)
+    demand_speed = np.stack([classes.ladders[job_class * kinds + k, top[:, k], DEMANDS] for k in range(kinds)], axis=1)
     demand_on = np.stack([classes.ladders[job_class * kinds + k, top[:, k], :DEMANDS] for k in range(kinds)], axis=1)
     type_speed = _by_type(demand_speed, kind_type, types, len(cluster.gpu_types))
     best_kind = _best_kind(demand_speed, kind_type, types)
-    share_by_kind = classes.ladders[:, 0, 3].reshape(-1, kinds)[job_class]
+    share_by_kind = classes.ladders[:, 0, DEMANDS].reshape(-1, kinds)[job_class]
     share_type_speed = _by_type(share_by_kind, kind_type, types, len(cluster.gpu_types))
     iteration_s = classes.iteration_s[job_class]
     recorded = recorded_speed(workload, cluster, classes, job_class, types, share, recorded_on)

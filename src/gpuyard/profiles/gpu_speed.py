@@ -22,14 +22,14 @@ A share fitted to all measured GPU kinds but one tells that one worse: five kind
 
 BUNDLED = "gpu_speed.yaml"
 
-Origin = Literal["reference", "measured", "estimated", "unknown"]
+SpeedOrigin = Literal["reference", "measured", "estimated", "unknown"]
 
 
 class GpuSpeed(NamedTuple):
     """The throughput of a model on a GPU type that is fed enough, relative to the type of its profile."""
 
     factor: float
-    origin: Origin
+    origin: SpeedOrigin
     source: str
     expected_error: float = 0.0
     """Median error of such an estimate, as a share."""
@@ -96,7 +96,7 @@ def gpu_speed(
     if base.key == REFERENCE_GPU or speed.origin == "unknown":
         return speed
     error = hypot(speed.expected_error, below.expected_error)
-    origin: Origin = "estimated" if speed.estimated or below.estimated else "measured"
+    origin: SpeedOrigin = "estimated" if speed.estimated or below.estimated else "measured"
     return GpuSpeed(speed.factor / below.factor, origin, speed.source, error)
 
 
@@ -112,7 +112,7 @@ def parse_speeds(content: Mapping[str, Any]) -> SpeedTable:
     other_model = content["errors"]["other_model"]["median"]
     models: dict[str, Mapping[str, GpuSpeed]] = {}
     for group in content["measured"]:
-        origin: Origin = "estimated" if group.get("stand_in") else "measured"
+        origin: SpeedOrigin = "estimated" if group.get("stand_in") else "measured"
         error = other_model if group.get("stand_in") else 0.0
         for model, factors in group["models"].items():
             speeds = {gpu: GpuSpeed(factor, origin, group["source"], error) for gpu, factor in factors.items()}

@@ -15,9 +15,9 @@ from gpuyard.profiles.curves import FloorLine, between, beyond, fit_floor_line
 STANDARD_BATCHES = (1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 """Thirteen batch sizes that say as much as all 256 of them."""
 
-Origin = Literal["measured", "interpolated", "extrapolated"]
+StepOrigin = Literal["measured", "interpolated", "extrapolated"]
 
-EXPECTED_ERRORS: dict[Origin, float] = {"measured": 0.01, "interpolated": 0.021, "extrapolated": 0.085}
+EXPECTED_ERRORS: dict[StepOrigin, float] = {"measured": 0.01, "interpolated": 0.021, "extrapolated": 0.085}
 """Mean error of a step time as a share, on 216 pairs of GPU and model; a measured one varies from run to run."""
 
 
@@ -41,7 +41,7 @@ class StepTime(NamedTuple):
 
     forward_s: float
     backward_s: float
-    origin: Origin
+    origin: StepOrigin
     expected_error: float
 
     @property
@@ -91,7 +91,7 @@ class StepProfile:
             return between(self.batches, seconds, batch)
         return beyond(self.batches, seconds, curve, batch)
 
-    def _origin(self, batch: int) -> Origin:
+    def _origin(self, batch: int) -> StepOrigin:
         high = bisect_left(self.batches, batch)
         if high == len(self.points) or batch < self.points[0].batch or not self.points[high].measured:
             return "extrapolated"

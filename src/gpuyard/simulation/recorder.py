@@ -6,6 +6,8 @@ import numpy as np
 import polars as pl
 
 from gpuyard.core.arrays import Floats, Ints, Small
+from gpuyard.core.books import DEMANDS
+from gpuyard.core.cluster import RESOURCES
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.results import ENDED
@@ -48,10 +50,8 @@ class Recorder:
                 "start_s": np.concatenate([page.start for page in pages]),
                 "end_s": np.concatenate([page.end for page in pages]),
                 "gpu_ids": _lists(gpu_ids, widths),
-                "cpus": amounts[:, 0],
-                "memory_gb": amounts[:, 1],
-                "storage_mbps": amounts[:, 2],
-                "speed": amounts[:, 3],
+                **{name: amounts[:, r] for r, name in enumerate(RESOURCES[:DEMANDS])},
+                "speed": amounts[:, DEMANDS],
                 "ended": pl.Series(ended, dtype=pl.Int8).replace_strict(
                     list(range(len(ENDED))), list(ENDED), return_dtype=pl.String
                 ),

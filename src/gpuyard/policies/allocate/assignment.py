@@ -14,7 +14,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.kernel import Floats, Ints
 from gpuyard.policies.allocate.solver import silent_solver
 
-WHOLE = 1e-6
+INTEGRAL = 1e-6
 """How far from a whole number a solver's answer may be and still count as whole."""
 
 _ATTEMPTS = 5
@@ -148,13 +148,13 @@ def _counts(
 
 def _single(column: Floats, members: int) -> Floats:
     """Share out a sort's jobs over nodes: as many as possible whole, the others over the remainders in turn."""
-    whole = np.floor(column + WHOLE)
+    whole = np.floor(column + INTEGRAL)
     rest = np.maximum(column - whole, 0.0)
     homes = np.repeat(np.arange(len(column)), whole.astype(np.int64))
     shares = np.zeros((len(column), members))
     shares[homes, np.arange(len(homes))] = 1.0
     start = len(homes)
-    for node in np.flatnonzero(rest > WHOLE):
+    for node in np.flatnonzero(rest > INTEGRAL):
         left = rest[node]
         for job in range(start, members):
             part = min(left, 1.0 - shares[:, job].sum())

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from gpuyard.policies.naming import Choice, option
-
-PLACEMENT_NAMES = ("first-fit", "consolidating", "best-fit")
+from gpuyard.policies.placement import SHIPPED
 
 
 def placement_option() -> Any:
     """Declare which node takes a job: `tune:placement=first-fit`."""
-    return option("placement", "best-fit", Choice(PLACEMENT_NAMES))
+    return option("placement", "best-fit", Choice(SHIPPED))

@@ -11,7 +11,7 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.allocate.admission import Placements, admit_and_place
 from gpuyard.policies.allocate.own_placement import place_by
 from gpuyard.policies.naming import look_up
-from gpuyard.policies.placement.choosing import FIRST_FIT, PLACEMENTS
+from gpuyard.policies.placement.choosing import CODES, FIRST_FIT
 from gpuyard.policies.placement.interface import Placement
 from gpuyard.policies.snapshot import Snapshot, moment_of
 
@@ -44,4 +44,4 @@ def find_places(
         # Nobody is moved for the sake of a place that the user's placement may not choose.
         anywhere = partial(admit, mode=FIRST_FIT, move_cost_s=math.inf)
         return place_by(placement, snapshot, order, anywhere, required, by_type, largest_first)
-    return admit(order, look_up(placement, PLACEMENTS, "a placement", "placement"), snapshot.move_cost_s)
+    return admit(order, look_up(placement, CODES, "a placement", "placement"), snapshot.move_cost_s)

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuyard.core.books import DEMANDS
 from gpuyard.core.kernel import Floats, Ints
-from gpuyard.policies.allocate.assignment import WHOLE
+from gpuyard.policies.allocate.assignment import INTEGRAL
 
 
 class Placed(NamedTuple):
@@ -29,7 +30,7 @@ def place(
     """
     yard = _Yard(gpus, amounts, guarantee, node_gpus, capacity)
     home = fractions.argmax(axis=0) if len(yard.gpus) else []
-    whole = fractions.max(axis=0, initial=0.0) >= 1.0 - WHOLE
+    whole = fractions.max(axis=0, initial=0.0) >= 1.0 - INTEGRAL
     # Large jobs first, since room for them gets scarce; among equals those that the programme left in one piece.
     for job in sorted(range(len(yard.gpus)), key=lambda j: (-yard.gpus[j], not whole[j])):
         if not (whole[job] and yard.put_whole(job, [int(home[job])], chosen=True)):
@@ -46,14 +47,14 @@ def climb(placed: Sequence[Placed], rows: Ints, options: Sequence[Floats], gpus:
     free = np.array(capacity, dtype=np.float64)
     for (nodes, _), row, table in zip(placed, now, options, strict=True):
         for node, part in nodes:
-            free[node] -= table[row, :3] * part
+            free[node] -= table[row, :DEMANDS] * part
     gains = [
-        (float(table[now[job], 3] - table[row, 3]) * int(gpus[job]), job, row)
+        (float(table[now[job], DEMANDS] - table[row, DEMANDS]) * int(gpus[job]), job, row)
         for job, table in enumerate(options)
         for row in range(int(now[job]) + 1, len(table))
     ]
     for _, job, row in sorted(gains):
-        more = options[job][row, :3] - options[job][now[job], :3]
+        more = options[job][row, :DEMANDS] - options[job][now[job], :DEMANDS]
         nodes = placed[job].nodes
         if row > now[job] and all(np.all(free[node] >= more * part) for node, part in nodes):
             for node, part in nodes:

@@ -11,14 +11,15 @@ from gpuyard.core.books import DEMANDS, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import inner, kernel
 from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.placement import SHIPPED
 from gpuyard.policies.placement.best_fit import best_fit
 from gpuyard.policies.placement.consolidating import consolidating
 from gpuyard.policies.placement.first_fit import first_fit
 
-FIRST_FIT, CONSOLIDATING, BEST_FIT = range(3)
+FIRST_FIT, CONSOLIDATING, BEST_FIT = range(len(SHIPPED))
 """The shipped placements as kernels know them."""
 
-PLACEMENTS = {"first-fit": FIRST_FIT, "consolidating": CONSOLIDATING, "best-fit": BEST_FIT}
+CODES = {name: code for code, name in enumerate(SHIPPED)}
 
 
 class Draft(NamedTuple):

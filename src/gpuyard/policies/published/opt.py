@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.books import DEMANDS
 from gpuyard.policies.allocate.assignment import published_choice
 from gpuyard.policies.plan import PLACED, Plan
 from gpuyard.policies.published.allocate import NO_SPEEDS
@@ -54,6 +55,6 @@ def _solve(
     tables = np.frombuffer(matrices).reshape(shape)
     cpu_grid, memory_grid = np.unique(tables[0, :, 0]), np.unique(tables[0, :, 1])
     grids = (cpu_grid, memory_grid)
-    square = [tables[one, :, 3].reshape(len(cpu_grid), len(memory_grid)) for one, _ in jobs]
+    square = [tables[one, :, DEMANDS].reshape(len(cpu_grid), len(memory_grid)) for one, _ in jobs]
     gpus = np.array([wide for _, wide in jobs], dtype=np.int64)
     return published_choice(square, grids, gpus, np.array(totals), share, time_limit_s=time_limit_s)

@@ -23,7 +23,7 @@ VERSION = "workload/1"
 
 REQUIRED = ("job_id", "arrival_s", "gpus", "model")
 TEXTS = frozenset({"model", "tenant", "gpu_types"})
-WHOLE = frozenset({"priority"})
+WHOLE_NUMBERS = frozenset({"priority"})
 DEFAULTS: dict[str, Any] = {
     name: spec.default for name, spec in Job.__dataclass_fields__.items() if name not in REQUIRED
 }
@@ -86,7 +86,7 @@ def _broken_rule(name: str, value: Any, *, given: bool = True) -> str | None:
         return "must be a number"
     if given and not abs(value) <= LARGEST:
         return f"must be a finite number, at most {LARGEST:g}"
-    if name in WHOLE and not (value == int(value) and -(2**31) <= value < 2**31):
+    if name in WHOLE_NUMBERS and not (value == int(value) and -(2**31) <= value < 2**31):
         return "must be a whole number below 2^31"
     return None
 
@@ -95,8 +95,8 @@ def _column(series: pl.Series, source: str) -> Any:
     """Return a Parquet column as a reader of YAML would see it: absent values are the default."""
     name, kind = series.name, series.dtype
     fits = kind == pl.String if name in TEXTS else kind.is_numeric() or (name == "job_id" and kind == pl.String)
-    if not fits or ((name in WHOLE or name == "job_id") and kind.is_float()):
-        wanted = "text" if name in TEXTS else "whole numbers" if name in WHOLE else "numbers"
+    if not fits or ((name in WHOLE_NUMBERS or name == "job_id") and kind.is_float()):
+        wanted = "text" if name in TEXTS else "whole numbers" if name in WHOLE_NUMBERS else "numbers"
         raise InputError(f"is a column of {kind}; it must hold {wanted}", file=source, field=name)
     if kind.is_float():
         series = series.fill_nan(None)
