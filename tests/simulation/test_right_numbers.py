@@ -226,3 +226,13 @@ def test_a_load_that_a_policy_cannot_serve_ends_and_is_told() -> None:
     assert any("cannot serve this load" in note for note in done.info["notes"])
     served = run(cluster("8x8"), gpuyard.generate(jobs=300, load=3), "srtf+proportional", Options(window=(100, 200)))
     assert served.info["notes"] == []
+
+
+@pytest.mark.parametrize("timeline", [True, False])
+def test_use_counts_until_the_last_job_ends_and_not_until_the_round_is_over(timeline: bool) -> None:
+    """400 s on one of two GPUs, and rounds of 300 s."""
+    done = run(
+        cluster("1x2", "cpus=6,memory=125GB"), [job(0, hours=1 / 9)], "fifo+proportional", Options(timeline=timeline)
+    )
+    assert done.summary["gpu_use"] == pytest.approx(0.5)
+    assert done.info["end_s"] == pytest.approx(400.0)

@@ -54,10 +54,10 @@ def simulate_cluster(
     timeline = world.recorder.table(world.workload, nodes.gpu_numbers)
     load = workload.jobs_per_hour if load is None else load
     summary = summarise(
-        table, timeline, cluster, policy=policy.name, load=load, end_s=world.now, cpu_seconds=cpu_seconds
+        table, timeline, cluster, policy=policy.name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
     )
     info = _inputs(cluster, workload, policy, options, load) | {
-        "end_s": world.now,
+        "end_s": world.end_s,
         "decisions": world.decisions,
         "starved_starts": world.starved_starts,
         "notes": world.notes,

@@ -233,6 +233,14 @@ class SimulatedCluster:
         return max(self._given, int(self._counts[job_lines.ARRIVED]))
 
     @property
+    def end_s(self) -> float:
+        """Until when anybody held anything: now, or the last finish when all is done before a round is over."""
+        finished = self.tally.finish[: self.known]
+        return (
+            self.now if len(self.ledger.holders) else float(finished[np.isfinite(finished)].max(initial=self.start_s))
+        )
+
+    @property
     def waiting_job(self) -> object:
         """The id of the first job that is not finished."""
         return self.workload.job_id[self._active[0]]
