@@ -15,7 +15,7 @@ from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.consolidation import Choices, consolidate
-from gpuyard.policies.allocate.faster_types import move_to_faster_types
+from gpuyard.policies.allocate.faster_types import free_by_type, move_to_faster_types
 from gpuyard.policies.arrange import arrange
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.placement.choosing import Draft, assign, open_draft, place, release, write
@@ -208,8 +208,9 @@ def admit_and_place(
         _fill(draft, jobs, books, order, quotas, used, mode, required, type_speed, choices, reasons)
         met = np.arange(len(order))
     if upgrade:
+        free = free_by_type(draft, jobs, books)
         move_to_faster_types(
-            draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now
+            draft, jobs, books, progress, order, met, reasons, choices, free, mode, required, move_cost_s, now
         )
     if rearrange:
         for i in met:

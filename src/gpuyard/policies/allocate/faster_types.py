@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints
 from gpuyard.core.books import Books
-from gpuyard.core.kernel import inner
+from gpuyard.core.kernel import inner, kernel
 from gpuyard.policies.allocate.consolidation import Choices
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.placement.choosing import Draft, assign, place, release
@@ -14,9 +14,10 @@ from gpuyard.policies.plan import PLACED
 from gpuyard.policies.tables import JobProgress
 
 
-@inner
-def _free_by_type(draft: Draft, jobs: Jobs, books: Books, types: int) -> Ints:
-    free = np.zeros(types, dtype=np.int64)
+@kernel
+def free_by_type(draft: Draft, jobs: Jobs, books: Books) -> Ints:
+    """Thousandths of GPUs of each type that nobody has."""
+    free = np.zeros(jobs.type_speed.shape[1], dtype=np.int64)
     for gpu in range(len(draft.gpu_free)):
         t = jobs.node_type[books.gpu_node[gpu]]
         if t >= 0 and books.up[books.gpu_node[gpu]]:
@@ -48,11 +49,12 @@ def _pays(jobs: Jobs, progress: JobProgress, job: int, speed: float, move_cost_s
 @inner
 def move_to_faster_types(
     draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, order: Ints, met: Ints, reasons: Bytes,
-    choices: Choices, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
+    choices: Choices, free: Ints, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
 ) -> None:  # fmt: skip
-    """Move each running job, in order, to the type on which its share makes it end earliest, if that pays."""
-    types = jobs.type_speed.shape[1]
-    free = _free_by_type(draft, jobs, books, types)
+    """Move each running job, in order, to the type on which its share makes it end earliest, if that pays.
+
+    `free` is what `free_by_type` gives.
+    """
     for m in range(len(met)):
         i = met[m]
         job = order[i]
@@ -61,7 +63,7 @@ def move_to_faster_types(
             continue
         here = jobs.node_type[books.gpu_node[books.line_gpu[books.first_line[job]]]]
         at, best, best_speed = choices.end[0], -1, 0.0
-        for t in range(types):
+        for t in range(len(free)):
             hopeless = t == here or free[t] < jobs.need[job] or jobs.type_speed[job, t] <= progress.speed[job]
             if hopeless or not place(draft, jobs, books, job, 1 << t, mode, nothing_required, choices.gpu_ids, at):
                 continue
