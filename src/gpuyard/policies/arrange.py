@@ -17,44 +17,124 @@ def _before(priority: Ints, key: Floats, jobs: Ints, a: int, b: int) -> bool:
     return bool(jobs[a] < jobs[b])
 
 
+FEW = 16
+"""So few runs are merged as they are; with more of them it pays to find out who makes them so many."""
+
+
 @kernel
 def arrange(jobs: Ints, priority: Ints, key: Floats) -> Ints:
     """Positions in order of (highest priority, lowest key, earliest arrival).
 
-    A natural merge sort: the jobs come in last round's order, in which little changed, and that makes it nearly linear.
+    The jobs come in last round's order. What is left of it are runs, which are merged. Where a few jobs that went far
+    have broken it into many, these are taken out, sorted on their own and merged with the others: nearly linear.
     """
     n = len(jobs)
     order = np.arange(n)
+    if _in_order(jobs, priority, key):
+        return order
+    spare = np.empty(n, dtype=np.int64)
     bounds = np.empty(n + 1, dtype=np.int64)
+    runs = _runs(jobs, priority, key, order, bounds)
+    if runs <= FEW:
+        return spare if _merge_runs(jobs, priority, key, order, spare, bounds, runs) else order
+    moved = np.empty(n, dtype=np.int64)
+    kept = _part(jobs, priority, key, order, moved)
+    moved = moved[: n - kept]
+    runs = _runs(jobs, priority, key, moved, bounds)
+    in_spare = _merge_runs(jobs, priority, key, moved, spare[: n - kept], bounds, runs)
+    order[kept:] = spare[: n - kept] if in_spare else moved
+    _merge(jobs, priority, key, order, spare, 0, kept, n)
+    return spare
+
+
+@inner
+def _in_order(jobs: Ints, priority: Ints, key: Floats) -> bool:
+    for i in range(1, len(jobs)):
+        if _before(priority, key, jobs, i, i - 1):
+            return False
+    return True
+
+
+@inner
+def _runs(jobs: Ints, priority: Ints, key: Floats, order: Ints, bounds: Ints) -> int:
+    """Note where runs of positions in order begin, and where the last one ends; returns how many there are."""
     bounds[0] = 0
     runs = 1
-    for i in range(1, n):
-        if _before(priority, key, jobs, i, i - 1):
+    for i in range(1, len(order)):
+        if _before(priority, key, jobs, order[i], order[i - 1]):
             bounds[runs] = i
             runs += 1
-    if n == 0 or runs == 1:
-        return order
-    bounds[runs] = n
-    spare = np.empty(n, dtype=np.int64)
+    bounds[runs] = len(order)
+    return runs
+
+
+@inner
+def _part(jobs: Ints, priority: Ints, key: Floats, kept: Ints, moved: Ints) -> int:
+    """Split positions into those that are in order, nearly as many as there can be, and the others.
+
+    Who comes before the last one kept has moved up; but once as many in a row seem to have as were kept before them, it
+    was those who moved down. Returns how many are kept.
+    """
+    stay, gone, in_a_row = 0, 0, 0
+    last = 0
+    for i in range(len(jobs)):
+        if stay > 0 and _before(priority, key, jobs, i, last):
+            in_a_row += 1
+            if stay > in_a_row and _before(priority, key, jobs, i, kept[stay - 1 - in_a_row]):
+                moved[gone] = i
+                gone += 1
+                continue
+            first = stay
+            while first > 0 and _before(priority, key, jobs, i, kept[first - 1]):
+                first -= 1
+            for place in range(first, stay):
+                moved[gone] = kept[place]
+                gone += 1
+            stay = first
+        in_a_row = 0
+        kept[stay] = i
+        stay += 1
+        last = i
+    return stay
+
+
+@inner
+def _merge_runs(jobs: Ints, priority: Ints, key: Floats, order: Ints, spare: Ints, bounds: Ints, runs: int) -> bool:
+    """Merge runs, two by two, until there is one; returns whether that is in `spare`."""
+    in_spare = False
     while runs > 1:
         merged = 0
         for run in range(0, runs, 2):
             low, middle = bounds[run], bounds[run + 1]
             high = bounds[run + 2] if run + 2 <= runs else middle
-            a, b = low, middle
-            for to in range(low, high):
-                if b >= high or (a < middle and not _before(priority, key, jobs, order[b], order[a])):
-                    spare[to] = order[a]
-                    a += 1
-                else:
-                    spare[to] = order[b]
-                    b += 1
+            _merge(jobs, priority, key, order, spare, low, middle, high)
             bounds[merged] = low
             merged += 1
-        bounds[merged] = n
+        bounds[merged] = len(order)
         runs = merged
         order, spare = spare, order
-    return order
+        in_spare = not in_spare
+    return in_spare
+
+
+@inner
+def _merge(jobs: Ints, priority: Ints, key: Floats, order: Ints, into: Ints, low: int, middle: int, high: int) -> None:
+    """Merge two lists that stand one behind the other, each in order."""
+    a, b, to = low, middle, low
+    while a < middle and b < high:
+        if _before(priority, key, jobs, order[b], order[a]):
+            into[to] = order[b]
+            b += 1
+        else:
+            into[to] = order[a]
+            a += 1
+        to += 1
+    for rest in range(a, middle):
+        into[to] = order[rest]
+        to += 1
+    for rest in range(b, high):
+        into[to] = order[rest]
+        to += 1
 
 
 @inner

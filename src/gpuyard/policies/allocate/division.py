@@ -6,8 +6,6 @@ fast, so all jobs of a node can have theirs at once, whoever they are. What is t
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
@@ -15,6 +13,7 @@ from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.admission import Placements
+from gpuyard.policies.allocate.climbing import Sharers, climb_across_nodes, climb_within_nodes
 from gpuyard.policies.classes import SLICE_QUANTUM
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.plan import Plan
@@ -114,18 +113,6 @@ def by_demand(tables: Boxed[Tables], placements: Placements, demand: Floats) -> 
     return amounts
 
 
-class Sharers(NamedTuple):
-    """The jobs among whom nodes are divided anew: those who come, and those who are there already."""
-
-    jobs: Ints
-    first: Ints
-    gpu_ids: Small
-    spans: Bytes  # 1: the job spans nodes
-    level: Ints
-    amounts: Floats
-    speed: Floats
-
-
 @kernel
 def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     """Guarantee first, then the surplus of each node to whoever gains most speed for it; others stay as they are."""
@@ -136,8 +123,8 @@ def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     _make_do(books, sharers.first, sharers.gpu_ids, sharers.amounts, free)
     head = np.full(len(books.up), -1, dtype=np.int64)
     following = np.full(len(sharers.jobs), -1, dtype=np.int64)
-    _climb_within_nodes(jobs, books, sharers, placements.draft.dirty, head, following, free)
-    _climb_across_nodes(jobs, books, sharers, free)
+    climb_within_nodes(jobs, books, sharers, placements.draft.dirty, head, following, free)
+    climb_across_nodes(jobs, books, sharers, free)
     return _changes(books, sharers, placements)
 
 
@@ -205,6 +192,8 @@ def _gather(books: Books, placements: Placements) -> Sharers:
         np.zeros(len(jobs), dtype=np.int64),
         np.zeros((len(jobs), books.free.shape[1])),
         np.empty(len(jobs)),
+        np.zeros(len(jobs), dtype=np.int64),
+        np.zeros(len(jobs)),
     )
 
 
@@ -225,93 +214,6 @@ def _guarantee(jobs: Jobs, books: Books, sharers: Sharers, newcomers: int, free:
             for r in range(DEMANDS):
                 held = books.line_amounts[books.first_line[job], r] if p >= newcomers else 0.0
                 free[node, r] += held - sharers.amounts[p, r]
-
-
-@inner
-def _climb_within_nodes(
-    jobs: Jobs, books: Books, sharers: Sharers, dirty: Bytes, head: Ints, following: Ints, free: Floats
-) -> None:
-    for p in range(len(sharers.jobs) - 1, -1, -1):
-        if not sharers.spans[p]:
-            node = books.gpu_node[sharers.gpu_ids[sharers.first[p]]]
-            following[p] = head[node]
-            head[node] = p
-    for node in range(len(head)):
-        climbing = dirty[node] and head[node] >= 0
-        while climbing:
-            climbing = _best_climb(jobs, books, sharers, node, head[node], following, free)
-
-
-@inner
-def _best_climb(
-    jobs: Jobs, books: Books, sharers: Sharers, node: int, head: int, following: Ints, free: Floats
-) -> bool:
-    """Grant the one climb on this node, by any number of steps, that gains most for its cost; False if none fits."""
-    kind = jobs.node_kind[node]
-    best, best_step, best_value = -1, 0, 0.0
-    p = head
-    while p >= 0:
-        job = sharers.jobs[p]
-        row = jobs.job_class[job] * jobs.share.shape[0] + kind
-        wide = books.lines[job]
-        for step in range(sharers.level[p] + 1, jobs.top[job, kind] + 1):
-            cost = 1e-9
-            for r in range(DEMANDS):
-                more = (jobs.ladders[row, step, r] - sharers.amounts[p, r]) * wide
-                if more > free[node, r] + SLACK:
-                    cost = np.inf
-                elif books.capacity[node, r] > 0.0:
-                    cost = max(cost, more / books.capacity[node, r])
-            value = (jobs.ladders[row, step, DEMANDS] - sharers.speed[p]) * jobs.size[job] / cost
-            if value > best_value:
-                best, best_step, best_value = p, step, value
-        p = following[p]
-    if best < 0:
-        return False
-    job = sharers.jobs[best]
-    row = jobs.job_class[job] * jobs.share.shape[0] + kind
-    for r in range(DEMANDS):
-        free[node, r] -= (jobs.ladders[row, best_step, r] - sharers.amounts[best, r]) * books.lines[job]
-        sharers.amounts[best, r] = jobs.ladders[row, best_step, r]
-    sharers.speed[best] = jobs.ladders[row, best_step, DEMANDS]
-    sharers.level[best] = best_step
-    return True
-
-
-@inner
-def _climb_across_nodes(jobs: Jobs, books: Books, sharers: Sharers, free: Floats) -> None:
-    """A job that spans nodes takes the highest step that all of them can still grant; not on mixed kinds of node."""
-    for p in range(len(sharers.jobs)):
-        if not sharers.spans[p]:
-            continue
-        job = sharers.jobs[p]
-        gpu_ids = sharers.gpu_ids[sharers.first[p] : sharers.first[p + 1]]
-        kind = jobs.node_kind[books.gpu_node[gpu_ids[0]]]
-        row = jobs.job_class[job] * jobs.share.shape[0] + kind
-        for step in range(jobs.top[job, kind], 0, -1):
-            if _all_grant(jobs, books, gpu_ids, kind, free, jobs.ladders[row, step], sharers.amounts[p]):
-                for i in range(len(gpu_ids)):
-                    for r in range(DEMANDS):
-                        free[books.gpu_node[gpu_ids[i]], r] -= jobs.ladders[row, step, r] - sharers.amounts[p, r]
-                for r in range(DEMANDS):
-                    sharers.amounts[p, r] = jobs.ladders[row, step, r]
-                sharers.speed[p] = jobs.ladders[row, step, DEMANDS] * jobs.penalty[jobs.job_class[job]]
-                break
-
-
-@inner
-def _all_grant(jobs: Jobs, books: Books, gpu_ids: Small, kind: int, free: Floats, step: Floats, now: Floats) -> bool:
-    for i in range(len(gpu_ids)):
-        node = books.gpu_node[gpu_ids[i]]
-        if jobs.node_kind[node] != kind:
-            return False
-        together = 0
-        for k in range(len(gpu_ids)):
-            together += books.gpu_node[gpu_ids[k]] == node
-        for r in range(DEMANDS):
-            if (step[r] - now[r]) * together > free[node, r] + SLACK:
-                return False
-    return True
 
 
 @kernel

@@ -13,6 +13,7 @@ def ftf(snapshot: Snapshot) -> Keys:
 
     The ratio compares the time a job will have spent in the cluster, if it runs from now on, with its time alone.
     """
-    alone = np.maximum(snapshot.iterations * snapshot.seconds_per_iteration, 1e-9)
-    ratio = (snapshot.now - snapshot.arrival_s + snapshot.remaining_s) / alone
+    iteration_s = snapshot.seconds_per_iteration
+    alone = np.maximum(snapshot.iterations * iteration_s, 1e-9)
+    ratio = (snapshot.now - snapshot.arrival_s + snapshot.remaining_iterations * iteration_s) / alone
     return Keys(-ratio, running_rate=-(1.0 - snapshot.pace) / alone, waiting_rate=-1.0 / alone)

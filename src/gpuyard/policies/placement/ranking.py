@@ -65,9 +65,21 @@ def best_node(ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int
         _score_all(ranking, draft, jobs, books, job, gpu_type, mode, row)
     else:
         for i in range(ranking.known[row], ranking.counts[_CHANGES]):
-            _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, ranking.changed[i])
+            if draft.whole_free[ranking.changed[i]] >= books.lines[job]:
+                _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, ranking.changed[i])
     ranking.known[row] = ranking.counts[_CHANGES]
+    return _first_with_room(ranking, draft, jobs, books, job, gpu_type, mode, row)
+
+
+@inner
+def _first_with_room(
+    ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int
+) -> int:
+    """The best node of a row; nodes that were filled since keep their scores until they come up here: most never do."""
     best = ranking.best[row, 1]
+    while ranking.score[row, best] < np.inf and draft.whole_free[best] < books.lines[job]:
+        _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, best)
+        best = ranking.best[row, 1]
     return int(best) if ranking.score[row, best] < np.inf else -1
 
 
