@@ -2,6 +2,7 @@
 
 GpuyardError
  ├─ InputError         something the user gave is wrong: a file, a value, a name
+ │   └─ WriteError     a result cannot be written: the disk is full, or not to be written to
  ├─ LedgerError        a plan asks for more than is free; a policy is at fault
  ├─ StallError         a simulation can no longer make progress
  └─ MissingExtraError  a feature needs a package that is not installed
@@ -37,6 +38,10 @@ class InputError(GpuyardError):
         text = ", ".join(where) + ": " if where else ""
         text += f"{value!r} " if value is not None else ""
         super().__init__(text + rule + (f". {hint}" if hint else ""))
+
+
+class WriteError(InputError):
+    """A result cannot be written where the user wants it; the next one could not either."""
 
 
 class LedgerError(GpuyardError):
