@@ -39,6 +39,11 @@ class InputError(GpuyardError):
         text += f"{value!r} " if value is not None else ""
         super().__init__(text + rule + (f". {hint}" if hint else ""))
 
+    def located(self, file: object, row: int | None = None) -> InputError:
+        """The same error, with the file and row that whoever found it did not know."""
+        row = self.row if row is None else row
+        return InputError(self.rule, file=file, row=row, field=self.field, value=self.value, hint=self.hint)
+
 
 class WriteError(InputError):
     """A result cannot be written where the user wants it; the next one could not either."""

@@ -20,7 +20,7 @@ from gpuyard.results import Run, folder_name, reserve, reserve_next
 from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
-from gpuyard.simulation.limits import check_cluster, check_quotas, check_rounds, feasible_part
+from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
 from gpuyard.simulation.opening import find_policy
 from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
 from gpuyard.simulation.pool import Report
@@ -88,7 +88,6 @@ def prepare(
     label = _label(options) if workload is None else options.load
     policy = policy or find_policy(options.policy, options)
     cluster = cluster or traces.read_cluster(options.cluster)
-    check_cluster(cluster)
     node_events(cluster, options)  # refuses nodes that do not exist, and more failures than can be drawn
     zoo = load_zoo([Path(file) for file in options.profiles])
     made = workload is None and options.workload is None

@@ -1,0 +1,23 @@
+"""What is asked of every single number from outside."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from gpuyard.core.errors import InputError
+from gpuyard.core.units import LARGEST
+
+
+def check_number(
+    value: Any, field: str, *, least: float = -LARGEST, most: float = LARGEST, whole: bool = False
+) -> None:
+    """Raise InputError unless this is a finite, or a whole, number within its limits."""
+    is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not is_number or not -inf < value < inf or value < least or (whole and value != int(value)):
+        bound = f", {least:g} or more" if least > -LARGEST else ""
+        raise InputError(f"must be a {'whole' if whole else 'finite'} number{bound}", field=field, value=value)
+    if value > most:
+        raise InputError(f"is beyond {most:g}", field=field, value=value)
