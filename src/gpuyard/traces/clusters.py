@@ -38,7 +38,12 @@ def read_cluster(text: str) -> Cluster:
 
     GPU types that gpuyard knows are looked up in any spelling; of the others only the name is known.
     """
-    return _read(text).with_gpus(gpu_kind)
+    try:
+        return _read(text).with_gpus(gpu_kind)
+    except InputError as error:
+        if error.file is None and Path(text).is_file():
+            raise error.located(text) from None
+        raise
 
 
 def _read(text: str) -> Cluster:
