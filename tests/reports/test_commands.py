@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.results.builder import HOUR, build, job, span, three_jobs
@@ -123,7 +124,7 @@ def test_a_figure_that_is_no_number_is_one_line(
     ],
 )
 def test_only_runs_that_can_be_compared_get_a_verdict(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: dict[str, str], verdict: bool
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: dict[str, Any], verdict: bool
 ) -> None:
     build([job(1)], [span(1, 0, 1, [0])]).save(tmp_path / "a")
     late = job(1, finish_s=2 * HOUR, held_s=2 * HOUR)

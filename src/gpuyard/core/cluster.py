@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core import units
+from gpuyard.core.arguments import check_kind, check_number
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.gpus import GpuKind
-from gpuyard.core.numbers import check_number
 
 RESOURCES = ("cpus", "memory_gb", "storage_mbps", "network_gbps")
 """What a node has beside its GPUs, in the order of every resource vector in gpuyard."""
@@ -97,6 +97,7 @@ class NodeGroup:
 
     def __post_init__(self) -> None:
         check_number(self.count, "nodes", least=1, whole=True)
+        check_kind(self.kind, "kind", "a NodeKind", NodeKind)
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,9 @@ class Cluster:
     """One for each node; node0, node1, … without."""
 
     def __post_init__(self) -> None:
-        if not isinstance(self.groups, tuple) or not all(isinstance(group, NodeGroup) for group in self.groups):
-            raise InputError("must be a tuple of NodeGroup", field="groups", value=self.groups)
+        check_kind(self.groups, "groups", "a tuple of NodeGroup", tuple)
+        for group in self.groups:
+            check_kind(group, "groups", "a tuple of NodeGroup", NodeGroup)
         if self.total_gpus == 0:
             raise InputError("a cluster needs at least one GPU", field="cluster")
         _refuse_many("nodes", self.nodes, MOST_NODES)
@@ -120,13 +122,12 @@ class Cluster:
     @classmethod
     def uniform(cls, nodes: int, kind: NodeKind | None = None) -> Cluster:
         """Build a cluster of equal nodes."""
-        return cls((NodeGroup(nodes, kind or NodeKind()),))
+        return cls((NodeGroup(nodes, NodeKind() if kind is None else kind),))
 
     @classmethod
     def parse(cls, text: str) -> Cluster:
         """Read the short form: '16x8:cpus=24,memory=500GB', several groups joined by '+'."""
-        if not isinstance(text, str):
-            raise InputError("must be text such as 16x8:cpus=24,memory=500GB", field="cluster", value=text)
+        check_kind(text, "cluster", "text such as 16x8:cpus=24,memory=500GB", str)
         return cls(tuple(_parse_group(part) for part in text.split("+")))
 
     def with_gpus(self, look_up: Callable[[str], GpuKind]) -> Cluster:

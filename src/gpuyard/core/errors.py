@@ -67,7 +67,7 @@ class MissingExtraError(GpuyardError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known names are closest to a mistyped one, for use as a hint."""
     names = sorted(known)
-    close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    close = get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
     if close:
         return "Did you mean " + " or ".join(repr(match) for match in close) + "?"
     return "Known: " + ", ".join(names)

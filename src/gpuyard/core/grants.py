@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import RESOURCES
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.core.numbers import check_number
 
 WHOLE = 1000
 """Thousandths in a GPU."""

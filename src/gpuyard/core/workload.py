@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_kind
 from gpuyard.core.continuation import COLUMNS, Continuation, Rule, Selection, join
 from gpuyard.core.digests import CodedText, digest_columns
 from gpuyard.core.errors import InputError
@@ -75,7 +76,13 @@ class Workload:
     @classmethod
     def from_jobs(cls, jobs: Iterable[Job], *, source: str = "memory", notes: Sequence[str] = ()) -> Workload:
         """Build a workload from single jobs; row numbers in errors count from 1."""
+        check_kind(jobs, "jobs", "jobs, one after another", Iterable)
         rows = list(jobs)
+        for job in rows:
+            check_kind(job, "jobs", "jobs of class Job", Job)
+            check_kind(job.job_id, "job_id", "a whole number or text", int, str, np.integer)
+            for name in ("model", "tenant", "gpu_types"):
+                check_kind(getattr(job, name), f"{name} of job {job.job_id}", "text", str)
         columns: dict[str, Sequence[Any]] = {
             name: [getattr(job, name) for job in rows] for name in Job.__dataclass_fields__
         }

@@ -23,10 +23,13 @@ PRIORITIES = np.iinfo(np.int32)
 def as_numbers(values: Any, field: str, source: object, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return a column of numbers; InputError names the first value that is none."""
     try:
-        return np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        row = next(number for number, value in enumerate(values) if not _is_number(value))
-        raise InputError("must be a number", file=source, row=int(rows[row]), field=field, value=values[row]) from None
+        numbers = np.empty(0)
+    if numbers.shape == rows.shape:
+        return numbers
+    row = next(number for number, value in enumerate(values) if not _is_number(value))
+    raise InputError("must be a number", file=source, row=int(rows[row]), field=field, value=values[row])
 
 
 def _is_number(value: Any) -> bool:

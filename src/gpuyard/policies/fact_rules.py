@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import Any
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import MOST_GPUS, RESOURCES
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import WHOLE
-from gpuyard.core.numbers import check_number
 from gpuyard.core.units import LARGEST
 from gpuyard.policies.facts import Facts, JobFact
 

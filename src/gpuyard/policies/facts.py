@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import Any
 
+from gpuyard.core.arguments import check_kind, check_number
 from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.core.numbers import check_number
 from gpuyard.core.workload import Job, Workload
 
 
@@ -79,18 +79,15 @@ class Facts:
 
     def add_node(self, name: str, kind: NodeKind, *, up: bool = True, changed: bool = True) -> None:
         """A node with this name is part of the cluster."""
-        if not isinstance(name, str) or not name:
-            raise InputError("must be the name of a node", field="name", value=name)
-        if not isinstance(kind, NodeKind):
-            raise InputError("must be a NodeKind", field="kind", value=kind)
+        check_kind(name, "name", "the name of a node", str)
+        check_kind(kind, "kind", "a NodeKind", NodeKind)
         if name in self.nodes:
             raise InputError("stands twice", field="nodes", value=name, hint="Give each node a name of its own")
         self.nodes[name] = NodeFact(name, kind, up, changed)
 
     def add_job(self, job: Job, **known: Any) -> None:
         """A job has arrived and is not finished; `known` are fields of JobFact."""
-        if not isinstance(job, Job):
-            raise InputError("must be a Job", field="job", value=job)
+        check_kind(job, "job", "a Job", Job)
         for name in known:
             if name not in _KNOWN:
                 raise InputError("is not known of a job", field="jobs", value=name, hint=nearest(name, _KNOWN))

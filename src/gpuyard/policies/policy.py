@@ -9,7 +9,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_kind
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.errors import InputError
 from gpuyard.policies.own_code import not_numbers, own_answer, own_code
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.snapshot import Snapshot, moment_of
@@ -51,6 +53,13 @@ class Policy:
     keeps_progress: bool = True
     """Whether a job that has paid for its start may use it before it is stopped again."""
     knows_priorities: bool = True
+
+    def __post_init__(self) -> None:
+        check_kind(self.name, "name", "the policy's name", str)
+        if not callable(self.order):
+            raise InputError("must be a function of a snapshot", field="order", value=self.order)
+        if not callable(getattr(self.allocate, "plan", None)):
+            raise InputError("must have plan(snapshot, order)", field="allocate", value=self.allocate)
 
     @property
     def parts(self) -> tuple[object, ...]:

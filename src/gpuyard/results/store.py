@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.results import encoding
 from gpuyard.results.display import html_table, one_line
@@ -75,6 +76,8 @@ class Run:
 
         An existing run is replaced only with `overwrite`; a folder that holds anything else is never touched.
         """
+        if not isinstance(folder, Reservation):
+            check_path(folder, "folder")
         # Encoded before the first file exists: this is the long part, and an interrupt here leaves no trace.
         fitting, contents = _encoded(self)
         with nullcontext(folder) if isinstance(folder, Reservation) else reserve(folder, overwrite=overwrite) as place:
@@ -84,6 +87,7 @@ class Run:
 
 def load_run(folder: Path | str) -> Run:
     """Read a run folder; InputError says what is missing or broken."""
+    check_path(folder, "folder")
     path = Path(folder)
     _check_folder(path)
     info = encoding.read_json(path / INFO)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import fspath
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from gpuyard import traces
+from gpuyard.core.arguments import check_kind, check_path
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
@@ -43,6 +45,13 @@ def simulate(
 
     The run is not saved yet: `run.save(folder)` does.
     """
+    check_kind(cluster, "cluster", "a Cluster, text or a path", Cluster, str, Path, NoneType)
+    check_kind(workload, "workload", "a Workload, text or a path", Workload, str, Path, NoneType)
+    check_kind(policy, "policy", "a policy's name or a Policy", Policy, str, NoneType)
+    check_kind(options, "options", "Options", Options)
+    check_kind(profiles, "profiles", "a list of files", list, tuple)
+    for file in profiles:
+        check_path(file, "profiles")
     if profiles:
         options = replace(options, profiles=(*options.profiles, *(fspath(file) for file in profiles)))
     if isinstance(cluster, (str, Path)):

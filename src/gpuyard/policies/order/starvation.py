@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.errors import InputError
-from gpuyard.core.numbers import check_number
 from gpuyard.policies.snapshot import Snapshot
 
 
