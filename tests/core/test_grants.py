@@ -61,7 +61,7 @@ REFUSED = {
     "asks for nothing": ("new", [], "'new' asks for nothing"),
     "no such node": ("new", [Part("c", 0)], "there is no node 'c'"),
     "no such GPU": ("new", [Part("a", 2)], "node 'a' has no GPU 2"),
-    "the same GPU in two parts": ("new", [Part("b", 0, 100), Part("b", 0, 100)], "names GPU 0 of node 'b' twice"),
+    "the same GPU in two parts": ("new", [Part("b", 0, 100), Part("b", 0, 100)], "cannot take GPU 0 of node 'b' twice"),
     "more of a GPU than is free": ("new", [Part("a", 0, 501)], "500 thousandths and 4 GB of it are free"),
     "more GPU memory than is free": ("new", [Part("a", 0, 100, 4.5)], "500 thousandths and 4 GB of it are free"),
     "more CPUs than are free": ("new", [Part("a", 1, amounts=cpus(6.5))], "free are cpus 6, memory_gb 64"),

@@ -110,7 +110,7 @@ def test_who_holds_nothing_has_nothing_to_give_back() -> None:
 def test_a_busy_node_does_not_close() -> None:
     book = ledger()
     book.take(3, ids(2), amounts())
-    with pytest.raises(LedgerError, match="node 0"):
+    with pytest.raises(LedgerError, match="node 'node0' cannot leave"):
         book.close(0)
     book.check()
     book.close(1)

@@ -22,7 +22,7 @@ EXAMPLES = ROOT / "examples" / "yard_policies.py"
         ("def mine(:", "cannot be loaded: SyntaxError: invalid syntax (policies.py, line 1)"),
         (
             "from gpuyard.policies.allocate.perjob import PerJob\nclass mine(PerJob): pass",
-            "'mine' cannot be used: Can't instantiate abstract class mine with abstract method amounts",
+            "'mine' cannot be used: TypeError: Can't instantiate abstract class mine with abstract method amounts",
         ),
         ("import nothing_like_it", "cannot be loaded: ModuleNotFoundError: No module named 'nothing_like_it'"),
     ],

@@ -46,7 +46,10 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "no time": (lambda s: s.pop("now_s"), "field now_s: is missing"),
     "no nodes": (lambda s: s.update(nodes=[]), "field nodes: a snapshot needs at least one node"),
     "no jobs": (lambda s: s.update(jobs=[]), "field jobs: a snapshot needs at least one job"),
-    "no GPUs": (lambda s: [one.update(gpus=0) for one in s["nodes"]], "a cluster needs at least one GPU"),
+    "no GPUs": (
+        lambda s: [s["jobs"][0].pop("holds"), *(n.update(gpus=0) for n in s["nodes"])],
+        "a cluster needs at least one GPU",
+    ),
     "a field nobody knows": (lambda s: s["jobs"][1].update(gpu=1), "field jobs.1.gpu: is not a field of a snapshot"),
     "a field that is missing": (lambda s: s["nodes"][1].pop("cpus"), "field nodes.1.cpus: is missing"),
     "a text for a number": (lambda s: s.update(now_s="noon"), "field now_s: 'noon' input should be a valid number"),
@@ -74,11 +77,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "GPUs of a node that is not there": (
         lambda s: s["jobs"][0].update(holds=holds(("c", 0))),
-        "field holds: ['c', 0] is not a GPU that job 1 could hold",
+        "field holds of job 1: 'c' is not one of the nodes",
     ),
     "a GPU that the node has not": (
         lambda s: s["jobs"][0].update(holds=holds(("b", 1))),
-        "field holds: ['b', 1] is not a GPU that job 1 could hold",
+        "field holds of job 1: 1 is not a GPU of node b, which has 1, counted from 0",
     ),
     "no GPUs held": (
         lambda s: s["jobs"][0].update(holds=holds()),
@@ -86,21 +89,70 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "more GPUs than the job has": (
         lambda s: s["jobs"][0].update(holds=holds(("a", 0), ("a", 1))),
-        "field holds: contradicts itself: holder 0 cannot take GPUs",
+        "field holds of job 1: 'a:0 a:1' is not as many GPUs as the job needs, 1",
     ),
     "a GPU that two jobs hold": (
         lambda s: s["jobs"][1].update(holds=holds(("a", 0))),
-        "field holds: contradicts itself: holder 1 cannot take GPUs",
+        "field holds: 'a:0' is held by jobs 1, 2, which together need more than one GPU",
     ),
     "more CPUs than the node has": (
         lambda s: s["jobs"][0].update(holds=holds(("a", 0), cpus=9)),
-        "field holds: contradicts itself",
+        "field holds: contradicts itself: 'job 1' cannot take 1000 thousandths of GPU 0, cpus 9, memory_gb 0, "
+        "storage_mbps 0, network_gbps 0 on node 'a': free are cpus 8",
     ),
     "a holder on a node that is down": (
         lambda s: s["nodes"][0].update(up=False),
-        "field holds: contradicts itself: node 0 cannot leave service",
+        "field holds of job 1: 'a' is a node that is not up",
     ),
     "an order that leaves somebody out": (lambda s: s.update(order=[1]), "field order: [1] must name every job once"),
+    "an order of other ids": (lambda s: s.update(order=["1", "2"]), "field order: ['1', '2'] must name every job once"),
+    "fewer GPUs than the job needs": (
+        lambda s: s["jobs"][0].update(gpus=2),
+        "field holds of job 1: 'a:0' is not as many GPUs as the job needs, 2",
+    ),
+    "a GPU twice": (
+        lambda s: s["jobs"][0].update(gpus=2, holds=holds(("a", 0), ("a", 0))),
+        "field holds of job 1: 'a:0 a:0' names a GPU twice",
+    ),
+    "slices that are more than a GPU": (
+        lambda s: [one.update(gpus=0.6, holds=holds(("a", 0))) for one in s["jobs"]],
+        "field holds: 'a:0' is held by jobs 1, 2, which together need more than one GPU",
+    ),
+    "more work done than there is": (
+        lambda s: s["jobs"][1].update(done_iterations=11),
+        "field done_iterations of job 2: 11.0 is more than all its iterations, 10",
+    ),
+    "an arrival to come": (
+        lambda s: s["jobs"][1].update(arrival_s=101),
+        "field arrival_s of job 2: 101.0 must not be after now_s, 100",
+    ),
+    "GPUs held from tomorrow on": (
+        lambda s: s["jobs"][0].update(held_since_s=1e5),
+        "field held_since_s of job 1: 100000.0 must not be after now_s, 100",
+    ),
+    "a huge quota": (lambda s: s.update(quotas={"default": 1e300}), "field quotas: 1e+300 is beyond 1e+07"),
+    "a huge node": (lambda s: s["nodes"][0].update(gpus=10**12), "1000000000000 GPUs are more than gpuyard"),
+    "a huge priority": (
+        lambda s: s["jobs"][1].update(priority=2**62),
+        "row 2, field priority: 4.611686018427388e+18 must be a whole number from -2147483648 to 2147483647",
+    ),
+    "a GPU type that nobody knows": (
+        lambda s: s.update(recorded_on="nonsense"),
+        "field recorded_on: 'nonsense' is neither a GPU type that gpuyard knows nor one of the cluster",
+    ),
+    "a lone surrogate": (
+        lambda s: s["nodes"][0].update(name="\ud800"),
+        "field nodes.0.name: '\\ud800' input should be",
+    ),
+    "a lone surrogate as a tenant": (lambda s: s.update(quotas={"\ud800": 1}), "'\\ud800' is not text"),
+    "a text for a count": (lambda s: s["nodes"][0].update(gpus="2"), "field nodes.0.gpus: '2' input should be"),
+    "a truth for a number": (lambda s: s["jobs"][1].update(gpus=True), "field jobs.1.gpus: True input should be"),
+    "a number for a text": (lambda s: s["nodes"][0].update(name=3), "field nodes.0.name: 3 input should be"),
+    "a list for an object": (lambda s: s["jobs"].append([]), "field jobs.2: [] input should be"),
+    "an object for a list": (lambda s: s.update(nodes={}), "field nodes: {} input should be a valid list"),
+    "nothing for an object": (lambda s: s["nodes"].append(None), "field nodes.2: input should be"),
+    "a text for what is held": (lambda s: s["jobs"][0].update(holds="a:0"), "field jobs.0.holds: 'a:0' input should"),
+    "a list for an id": (lambda s: s["jobs"][0].update(job_id=[1]), "field jobs.0.job_id"),
 }
 
 
@@ -125,7 +177,13 @@ def test_one_line_says_what_is_wrong(tmp_path: Path, what: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"{", "is not JSON"), (b"[1]", "is not a snapshot of gpuyard"), (b"\xff\xfe", "cannot be read")],
+    [
+        (b"[" * 100_000, "it is nested too deeply"),
+        (b'{"gpuyard": "snapshot/1", "gpuyard": "snapshot/1"}', "'gpuyard' stands twice in one object"),
+        (b"{", "is not JSON"),
+        (b"[1]", "is not a snapshot of gpuyard"),
+        (b"\xff\xfe", "cannot be read"),
+    ],
 )
 def test_what_is_no_snapshot_at_all(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "snapshot.json"

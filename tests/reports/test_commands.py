@@ -6,9 +6,10 @@ import csv
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.results.builder import three_jobs
+from tests.results.builder import HOUR, build, job, span, three_jobs
 
 from gpuyard.cli import main
 
@@ -74,3 +75,61 @@ def test_report_prints_the_path_of_the_page(folder: Path, capsys: pytest.Capture
 def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command("report", tmp_path) == 2
     assert "is not a run folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("tables", "says"),
+    [
+        ([], "field tables: [] must have one of jobs, programs: without, there is nothing to report"),
+        (
+            ["timeline"],
+            "field tables: ['timeline'] must have one of jobs, programs: without, there is nothing to report",
+        ),
+        (None, "field tables: must be a list of tables"),
+        ("jobs", "field tables: 'jobs' must be a list of tables"),
+        ({"jobs": 1}, "field tables: {'jobs': 1} must be a list of tables"),
+        ([["jobs"]], "field tables: [['jobs']] must be a list of tables"),
+    ],
+)
+@pytest.mark.parametrize("command", [("report",), ("compare",), ("why", 1)])
+def test_tables_that_are_none_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: tuple[object, ...], tables: object, says: str
+) -> None:
+    path = folder / "a" / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"tables": tables}))
+    assert run_command(command[0], folder / "a", *command[1:]) == 2
+    output = capsys.readouterr()
+    assert output.err == f"error: {path}, {says}. Make the run again\n"
+    assert output.out == ""
+
+
+@pytest.mark.parametrize("value", [[], {}, "x", True])
+@pytest.mark.parametrize("name", ["mean_jct_h", "jobs", "unfinished", "load"])
+def test_a_figure_that_is_no_number_is_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, value: object
+) -> None:
+    path = folder / "a" / "summary.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {name: value}))
+    assert run_command("compare", folder / "a", folder / "b") == 2
+    said = f"error: {path}, field {name}: {value!r} must be a number or null. Make the run again\n"
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("other", "verdict"),
+    [
+        ({}, True),
+        ({"workload": "others"}, False),
+        ({"cluster": "2x2:cpus=8,memory=100"}, False),
+    ],
+)
+def test_only_runs_that_can_be_compared_get_a_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], other: dict[str, Any], verdict: bool
+) -> None:
+    build([job(1)], [span(1, 0, 1, [0])]).save(tmp_path / "a")
+    late = job(1, finish_s=2 * HOUR, held_s=2 * HOUR)
+    build([late], [span(1, 0, 2, [0])], policy="las+tune", **other).save(tmp_path / "b")
+    assert run_command("compare", tmp_path / "a", tmp_path / "b") == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1] == ("fifo finishes jobs 2.0x sooner than las at 9 jobs/h" if verdict else "2 runs compared")
+    assert any(line.startswith("warning: ") for line in said) is not verdict

@@ -1,7 +1,9 @@
 """What is refused before a run, and what is left out on request."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import gpuyard
@@ -61,6 +63,7 @@ def test_a_quota_must_concern_somebody_and_let_every_job_in() -> None:
     [
         (Options(cluster="125000000x8"), "125000000 nodes are more than gpuyard simulates: 1000000 at most"),
         (Options(cluster="1x1000000000"), "1000000000 GPUs are more than gpuyard simulates: 10000000 at most"),
+        (Options(cluster="999999999999999999x1"), "999999999999999999 nodes are more than gpuyard simulates"),
         (Options(round_s=0.001), "Make rounds longer"),
     ],
 )
@@ -106,3 +109,44 @@ def test_a_failure_of_no_length_in_a_file_is_named_with_its_row(tmp_path: Path) 
 def test_too_many_failures_to_draw_are_refused() -> None:
     with pytest.raises(InputError, match=r"failure_rate: 1000000000\.0 must be at most 50000 on 2 nodes"):
         node_events(Cluster.parse("2x8"), Options(failure_rate=1e9))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("priority", 2**62, "must be a whole number from -2147483648 to 2147483647"),
+        ("priority", 1.5, "must be a whole number"),
+        ("priority", float("nan"), "must be a whole number"),
+        ("gpus", 1e300, "1e+300 is beyond 1e+18"),
+        ("gpus", "two", "'two' must be a number"),
+        ("cpus", 1e300, "1e+300 is beyond 1e+18"),
+        ("duration_s", 1e19, "1e+19 is beyond 1e+18"),
+        ("arrival_s", "noon", "'noon' must be a number"),
+        ("arrival_s", [1, 2], "[1, 2] must be a number"),
+    ],
+)
+def test_a_job_with_a_number_that_is_none_is_named(field: str, value: object, says: str) -> None:
+    good = {"job_id": 1, "arrival_s": 0.0, "gpus": 1, "model": "res18", "duration_s": 60.0}
+    jobs: list[Any] = [Job(**good), Job(**(good | {"job_id": 2, field: value}))]  # type: ignore[arg-type]
+    with pytest.raises(InputError) as refused:
+        Workload.from_jobs(jobs)
+    assert f"memory, row 2, field {field}: " in str(refused.value)
+    assert says in str(refused.value)
+
+
+def test_a_huge_or_doubled_quota_is_refused() -> None:
+    with pytest.raises(InputError, match=r"field quota: .* should be less than or equal to 10000000"):
+        Options(quota={"red": 1e300})
+    with pytest.raises(InputError, match=r"field quota: .* gives tenant red more than one quota"):
+        Options(quota=["red=4", "red=8"])  # type: ignore[arg-type]
+
+
+def test_of_several_gpu_types_the_message_says_that_a_job_runs_on_one() -> None:
+    wide = Workload.from_jobs([Job("wide", 0.0, 12, "res18", duration_s=60)])
+    with pytest.raises(InputError, match="12 GPUs for job wide are more than the 8 of one type that the cluster has"):
+        gpuyard.simulate(Cluster.parse("1x8:type=V100+1x8:type=K80"), wide)
+
+
+def test_a_gpu_type_that_nobody_knows_recorded_nothing() -> None:
+    with pytest.raises(InputError, match="field recorded_on: 'K8' is neither a GPU type that gpuyard knows nor one of"):
+        gpuyard.simulate("2x8", JOBS.take(np.arange(1)), options=Options(recorded_on="K8"))

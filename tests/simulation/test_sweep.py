@@ -98,6 +98,15 @@ def test_a_point_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
         ("axes: {load: [9]}\nfixed: {load: 8}", "sweep.yaml, field fixed: 'load' is an axis too"),
         ("axes: {load: [9]}\nmore: 1", "sweep.yaml: 'more' is not a part of a sweep"),
         ("axes: [", "sweep.yaml: is not YAML"),
+        ("[" * 20_000, "sweep.yaml: is nested too deeply"),
+        (
+            "axes: {quota: [{default: 4}]}",
+            "field axes.quota: {'default': 4} is a mapping, and a point of an axis is one",
+        ),
+        (
+            f"axes: {{seed: {list(range(4000))}, jobs: {list(range(1, 4001))}}}",
+            "sweep.yaml: 16000000 combinations are more than a sweep makes: 100000 at most",
+        ),
         ("7", "sweep.yaml"),
         ("axes: {seed: [1.5]}", "sweep.yaml, field seed: 1.5 should be a valid integer"),
     ],

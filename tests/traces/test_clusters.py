@@ -158,3 +158,26 @@ def test_a_missing_file_is_said_to_be_missing(name: str) -> None:
 def test_neither_a_file_nor_a_short_form() -> None:
     with pytest.raises(InputError, match="'sixteen' is not NODESxGPUS"):
         read_cluster("sixteen")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1x8:type=", "field gpu_type: '' must be the name of a GPU type"),
+        ("1x8:type= ,cpus=3", "field gpu_type: '' must be the name of a GPU type"),
+        ("²x8", "'²x8' is not NODESxGPUS"),
+        ("9" * 200 + "x8", "is not NODESxGPUS"),
+    ],
+)
+def test_the_short_form_is_held_to_its_rules(text: str, says: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_cluster(text)
+    assert says in str(caught.value)
+
+
+def test_a_file_of_too_many_nodes_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "big.yaml"
+    file.write_text("gpuyard: cluster/1\ngroups:\n- {count: 1000000000, gpus: 8}\n")
+    with pytest.raises(InputError) as caught:
+        read_cluster(str(file))
+    assert str(caught.value).startswith(f"{file}, field cluster: 1000000000 nodes are more than gpuyard simulates")

@@ -6,7 +6,9 @@ Commands are imported when they are called, and heavy libraries inside their bod
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -16,6 +18,7 @@ from typer.core import TyperGroup
 from gpuyard._version import __version__
 from gpuyard.cli.output import say
 from gpuyard.core.errors import GpuyardError, InputError, nearest
+from gpuyard.core.interrupts import ending_interrupts
 
 COMMANDS = {
     "simulate": "Run one or many policies and loads on a simulated cluster.",
@@ -32,8 +35,6 @@ COMMANDS = {
     "profiles": "List, show, import and fit performance profiles.",
     "demo": "See what tune buys over proportional, or what an emulated GPU shows.",
 }
-
-INTERRUPTED = 130
 
 UsageError: Any = typer.BadParameter.__mro__[1]
 """Every wrong use of the command line; typer gives a public name to this one child of it only."""
@@ -55,11 +56,14 @@ class _LazyGroup(TyperGroup):
             formatter.write_dl(list(COMMANDS.items()))
 
     def invoke(self, ctx: Any) -> None:
-        try:
-            super().invoke(ctx)  # what a command returns is no exit code
-        except KeyboardInterrupt as stop:
-            say(f"interrupted: {stop if stop.args else 'nothing was left half-written'}")
-            raise typer.Exit(INTERRUPTED) from None
+        with ending_interrupts() as came:
+            try:
+                super().invoke(ctx)  # what a command returns is no exit code
+            except KeyboardInterrupt as stop:
+                how = f"ended by {signal.Signals(came[0]).name}" if came else "interrupted"
+                with suppress(OSError):  # the terminal may be gone
+                    say(f"{how}: {stop if stop.args else 'nothing was left half-written'}")
+                raise typer.Exit(128 + (came[0] if came else signal.SIGINT)) from None
 
 
 app = typer.Typer(cls=_LazyGroup, rich_markup_mode=None, add_completion=False, pretty_exceptions_enable=False)

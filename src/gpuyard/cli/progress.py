@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TextIO
 
@@ -54,9 +55,10 @@ class Progress:
     def clear(self) -> None:
         """Take the line away, so that results and messages start on a clean one."""
         if self._dirty:
-            self._stream.write("\r\x1b[K")
-            self._stream.flush()
             self._dirty = False
+            with suppress(OSError):  # a terminal that was closed must not hide why the work ends
+                self._stream.write("\r\x1b[K")
+                self._stream.flush()
 
 
 def line(done: float, total: float, elapsed: float, unit: str) -> str:

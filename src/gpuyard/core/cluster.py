@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import groupby
-from math import isnan, nan
+from math import nan
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core import units
+from gpuyard.core.arguments import check_kind, check_number
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.gpus import GpuKind
 
@@ -27,7 +29,16 @@ DEFAULT_GPU_TYPE = "V100"
 DEFAULT_GPU_MEMORY_GB = 32510 * 2**20 / 1e9
 """What a GPU of the default type has; the best guess for a kind that is only a name, too."""
 
+MOST_NODES = 1_000_000
+MOST_GPUS = 10_000_000
+"""A GPU takes about a hundred bytes while it is simulated, a node some more."""
+
 _NOT_LOOKED_UP = GpuKind.named("")
+
+
+def _refuse_many(what: str, found: int, most: int) -> None:
+    if found > most:
+        raise InputError(f"{what} are more than gpuyard simulates: {most} at most", field="cluster", value=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +57,20 @@ class NodeKind:
     gpu: GpuKind = field(default=_NOT_LOOKED_UP, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.gpu_type, str) or not self.gpu_type.strip():
+            raise InputError("must be the name of a GPU type", field="gpu_type", value=self.gpu_type)
         if self.gpu is _NOT_LOOKED_UP:
             object.__setattr__(self, "gpu", GpuKind.named(self.gpu_type))
         if self.gpu.key != self.gpu_type:
             raise InputError(
                 f"is not the node's GPU kind, which is {self.gpu.key}", field="gpu_type", value=self.gpu_type
             )
-        if isnan(self.gpu_memory_gb):
+        if self.gpu_memory_gb != self.gpu_memory_gb:  # NaN
             object.__setattr__(self, "gpu_memory_gb", self.usual_gpu_memory_gb)
-        if self.gpus < 0 or self.gpus != int(self.gpus):
-            raise InputError("must be a whole number, 0 or more", field="gpus", value=self.gpus)
+        check_number(self.gpus, "gpus", least=0, whole=True)
+        _refuse_many("GPUs", self.gpus, MOST_GPUS)
         for name in (*RESOURCES, "gpu_memory_gb"):
-            value = getattr(self, name)
-            if not (0 <= value < float("inf")):
-                raise InputError("must be a finite number, 0 or more", field=name, value=value)
+            check_number(getattr(self, name), name, least=0)
 
     @property
     def amounts(self) -> tuple[float, float, float, float]:
@@ -85,8 +96,8 @@ class NodeGroup:
     kind: NodeKind = field(default_factory=NodeKind)
 
     def __post_init__(self) -> None:
-        if self.count < 1 or self.count != int(self.count):
-            raise InputError("must be a whole number, 1 or more", field="nodes", value=self.count)
+        check_number(self.count, "nodes", least=1, whole=True)
+        check_kind(self.kind, "kind", "a NodeKind", NodeKind)
 
 
 @dataclass(frozen=True)
@@ -98,19 +109,25 @@ class Cluster:
     """One for each node; node0, node1, … without."""
 
     def __post_init__(self) -> None:
+        check_kind(self.groups, "groups", "a tuple of NodeGroup", tuple)
+        for group in self.groups:
+            check_kind(group, "groups", "a tuple of NodeGroup", NodeGroup)
         if self.total_gpus == 0:
             raise InputError("a cluster needs at least one GPU", field="cluster")
+        _refuse_many("nodes", self.nodes, MOST_NODES)
+        _refuse_many("GPUs", self.total_gpus, MOST_GPUS)
         if self.names and len(set(self.names)) != self.nodes:
             raise InputError("must be a name of its own for each node", field="names", value=len(set(self.names)))
 
     @classmethod
     def uniform(cls, nodes: int, kind: NodeKind | None = None) -> Cluster:
         """Build a cluster of equal nodes."""
-        return cls((NodeGroup(nodes, kind or NodeKind()),))
+        return cls((NodeGroup(nodes, NodeKind() if kind is None else kind),))
 
     @classmethod
     def parse(cls, text: str) -> Cluster:
         """Read the short form: '16x8:cpus=24,memory=500GB', several groups joined by '+'."""
+        check_kind(text, "cluster", "text such as 16x8:cpus=24,memory=500GB", str)
         return cls(tuple(_parse_group(part) for part in text.split("+")))
 
     def with_gpus(self, look_up: Callable[[str], GpuKind]) -> Cluster:
@@ -184,10 +201,13 @@ _FIELDS = {
 }
 
 
+_COUNT = re.compile(r"\s*[0-9]{1,18}\s*")
+
+
 def _parse_group(text: str) -> NodeGroup:
     shape, _, options = text.strip().partition(":")
     nodes, _, gpus = shape.partition("x")
-    if not (nodes.strip().isdigit() and gpus.strip().isdigit()):
+    if not (_COUNT.fullmatch(nodes) and _COUNT.fullmatch(gpus)):
         raise InputError(
             "is not NODESxGPUS[:OPTION=VALUE,…]",
             field="cluster",
@@ -199,7 +219,7 @@ def _parse_group(text: str) -> NodeGroup:
     for option in filter(None, (part.strip() for part in options.split(","))):
         name, _, value = option.partition("=")
         if name == "type":
-            gpu_type = value
+            gpu_type = value.strip()
         elif name in _FIELDS:
             target, table = _FIELDS[name]
             values[target] = units.amount(value, table, name)

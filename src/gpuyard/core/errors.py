@@ -2,6 +2,7 @@
 
 GpuyardError
  ├─ InputError         something the user gave is wrong: a file, a value, a name
+ │   └─ WriteError     a result cannot be written: the disk is full, or not to be written to
  ├─ LedgerError        a plan asks for more than is free; a policy is at fault
  ├─ StallError         a simulation can no longer make progress
  └─ MissingExtraError  a feature needs a package that is not installed
@@ -38,6 +39,15 @@ class InputError(GpuyardError):
         text += f"{value!r} " if value is not None else ""
         super().__init__(text + rule + (f". {hint}" if hint else ""))
 
+    def located(self, file: object, row: int | None = None) -> InputError:
+        """The same error, with the file and row that whoever found it did not know."""
+        row = self.row if row is None else row
+        return InputError(self.rule, file=file, row=row, field=self.field, value=self.value, hint=self.hint)
+
+
+class WriteError(InputError):
+    """A result cannot be written where the user wants it; the next one could not either."""
+
 
 class LedgerError(GpuyardError):
     """A plan takes what is not free, or returns what is not held."""
@@ -57,7 +67,7 @@ class MissingExtraError(GpuyardError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known names are closest to a mistyped one, for use as a hint."""
     names = sorted(known)
-    close = get_close_matches(name.lower(), names, n=3, cutoff=0.5)
+    close = get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
     if close:
         return "Did you mean " + " or ".join(repr(match) for match in close) + "?"
     return "Known: " + ", ".join(names)

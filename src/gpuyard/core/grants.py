@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import RESOURCES
 from gpuyard.core.errors import InputError, nearest
 
@@ -42,8 +43,9 @@ class Part:
             if name not in RESOURCES:
                 raise InputError("is not a resource of a node", value=name, hint=nearest(name, RESOURCES))
         for name, amount in [*self.amounts.items(), ("gpu_memory_gb", self.gpu_memory_gb)]:
-            if not 0 <= amount < float("inf"):
-                raise InputError("must be a finite number, 0 or more", field=name, value=amount)
+            check_number(amount, name, least=0)
+        if self.gpu is not None:
+            check_number(self.gpu, "gpu", least=0, whole=True)
         if self.gpu is not None and not 0 <= self.thousandths <= WHOLE:
             raise InputError(f"must be from 0 to {WHOLE}", field="thousandths", value=self.thousandths)
         if self.gpu is None and self.gpu_memory_gb:

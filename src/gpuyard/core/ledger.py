@@ -14,8 +14,8 @@ import numpy as np
 from gpuyard.core import books as changes
 from gpuyard.core.arrays import Floats, Ints, Small
 from gpuyard.core.books import DEMANDS, NO_GPU, SLACK
-from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
-from gpuyard.core.errors import LedgerError
+from gpuyard.core.cluster import MOST_GPUS, RESOURCES, Cluster, NodeKind
+from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import WHOLE, Grant, GrantState, Part
 
 
@@ -48,11 +48,14 @@ class Ledger:
         """A node joins, empty."""
         if name in self._nodes:
             raise LedgerError(f"node {name!r} is there already")
-        self._nodes[name] = len(self.books.up)
-        gpus, memory = np.array([kind.gpus], np.int64), np.array([kind.gpu_memory_gb])
+        number, gpus, memory = len(self.books.up), np.array([kind.gpus], np.int64), np.array([kind.gpu_memory_gb])
         self._add_nodes(gpus, np.array([kind.amounts]), memory)
+        self._nodes[name] = number
 
     def _add_nodes(self, gpus: Ints, capacity: Floats, gpu_memory_gb: Floats) -> None:
+        total = len(self.books.gpu_node) + int(gpus.sum())
+        if total > MOST_GPUS:
+            raise LedgerError(f"{total} GPUs are more than a ledger holds: {MOST_GPUS} at most")
         self.books = changes.with_nodes(self.books, gpus, capacity, gpu_memory_gb)
         self._gpu_memory = np.concatenate([self._gpu_memory, np.repeat(gpu_memory_gb, gpus)])
 
@@ -122,7 +125,7 @@ class Ledger:
         named = Counter(gpu for _, gpu in places if gpu != NO_GPU)
         for part, (node, gpu) in zip(parts, places, strict=True):
             if named[gpu] > 1:
-                raise LedgerError(f"{holder!r} names GPU {part.gpu} of node {part.node!r} twice")
+                raise LedgerError(f"{holder!r} cannot take GPU {part.gpu} of node {part.node!r} twice")
             if not changes.line_fits(books, gpu, node, _thousandths(part), part.gpu_memory_gb):
                 raise LedgerError(f"{holder!r} cannot take {_told(part)}: {self._left(node, gpu)}")
             together = sum(_vector(other) for other, (home, _) in zip(parts, places, strict=True) if home == node)
@@ -179,19 +182,41 @@ class Ledger:
         books, node, gpu = self.books, int(self.books.line_node[line]), int(self.books.line_gpu[line])
         amounts = zip(RESOURCES, books.line_amounts[line].tolist(), strict=True)
         return Part(
-            node=next(name for name, number in self._nodes.items() if number == node),
+            node=self._name(node),
             gpu=None if gpu == NO_GPU else gpu - int(books.first_gpu[node]),
             thousandths=int(books.line_part[line]) if gpu != NO_GPU else WHOLE,
             gpu_memory_gb=float(books.line_memory[line]),
             amounts={name: amount for name, amount in amounts if amount},
         )
 
-    def take(self, holder: int, gpu_ids: Small, amounts: Floats) -> None:
-        """Let a numbered holder take its part of each GPU and amounts beside each; LedgerError if they are not free."""
+    def take(self, holder: int, gpu_ids: Small, amounts: Floats, *, name: Hashable = None) -> None:
+        """Let a numbered holder take its part of each GPU and amounts beside each; LedgerError if they are not free.
+
+        The error calls the holder by its name, where it has one.
+        """
         if not changes.take(self.books, holder, np.asarray(gpu_ids, dtype=np.int32), amounts):
-            raise LedgerError(
-                f"holder {holder} cannot take GPUs {list(gpu_ids)} with {amounts.tolist()} each: not free"
-            )
+            raise self._why_not(holder, gpu_ids, amounts, f"holder {holder}" if name is None else name)
+
+    def _why_not(self, holder: int, gpu_ids: Small, amounts: Floats, name: Hashable) -> LedgerError:
+        """Find out why a numbered holder could not take something."""
+        books = self.books
+        if books.slot[holder] >= 0:
+            return LedgerError(f"{name!r} cannot take anything: it holds something already")
+        if len(gpu_ids) != books.lines[holder]:
+            return LedgerError(f"{name!r} cannot take {len(gpu_ids)} GPUs: it needs {books.lines[holder]}")
+        places = [(int(books.gpu_node[gpu]), int(gpu)) for gpu in gpu_ids]
+        beside = dict(zip(RESOURCES, amounts.tolist(), strict=True))
+        part = int(books.part[holder])
+        try:
+            parts = [
+                Part(self._name(node), gpu - int(books.first_gpu[node]), part, 0.0, beside) for node, gpu in places
+            ]
+            self._refuse_if_not_free(name, tuple(parts), places)
+        except LedgerError as error:
+            return error
+        except InputError as error:
+            return LedgerError(f"{name!r} cannot take amounts of that kind: {error}")
+        return LedgerError(f"{name!r} cannot take {', '.join(map(_told, parts))}")
 
     def give_back(self, holder: int) -> None:
         """Return all that a numbered holder has."""
@@ -203,14 +228,17 @@ class Ledger:
         books = self.books
         lines = books.line_holder[(books.line_node == node)]
         if (books.slot[lines] >= 0).any():
-            raise LedgerError(f"node {node} cannot leave service while somebody holds a part of it")
+            raise LedgerError(f"node {self._name(node)!r} cannot leave service while somebody holds a part of it")
         changes.close_node(books, node)
 
     def open(self, node: int) -> None:
         """Bring a node back into service, empty."""
         if self.books.up[node]:
-            raise LedgerError(f"node {node} is in service already")
+            raise LedgerError(f"node {self._name(node)!r} is in service already")
         changes.open_node(self.books, node)
+
+    def _name(self, node: int) -> str:
+        return next(name for name, number in self._nodes.items() if number == node)
 
     def _node(self, name: str) -> int:
         if name not in self._nodes:

@@ -9,10 +9,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_kind
 from gpuyard.core.continuation import COLUMNS, Continuation, Rule, Selection, join
 from gpuyard.core.digests import CodedText, digest_columns
 from gpuyard.core.errors import InputError
-from gpuyard.core.workload_rules import check_jobs
+from gpuyard.core.workload_rules import as_numbers, as_priorities, check_jobs
 
 DEFAULT_TENANT = "default"
 ANY_TYPE = ""
@@ -75,7 +76,13 @@ class Workload:
     @classmethod
     def from_jobs(cls, jobs: Iterable[Job], *, source: str = "memory", notes: Sequence[str] = ()) -> Workload:
         """Build a workload from single jobs; row numbers in errors count from 1."""
+        check_kind(jobs, "jobs", "jobs, one after another", Iterable)
         rows = list(jobs)
+        for job in rows:
+            check_kind(job, "jobs", "jobs of class Job", Job)
+            check_kind(job.job_id, "job_id", "a whole number or text", int, str, np.integer)
+            for name in ("model", "tenant", "gpu_types"):
+                check_kind(getattr(job, name), f"{name} of job {job.job_id}", "text", str)
         columns: dict[str, Sequence[Any]] = {
             name: [getattr(job, name) for job in rows] for name in Job.__dataclass_fields__
         }
@@ -96,9 +103,10 @@ class Workload:
         """
         ids = _identifiers(columns["job_id"])
         count = len(ids)
+        number_of = np.arange(1, count + 1) if rows is None else rows
 
         def numbers(name: str, default: float = float("nan")) -> NDArray[np.float64]:
-            return np.asarray(columns.get(name, np.full(count, default)), dtype=np.float64)
+            return as_numbers(columns.get(name, np.full(count, default)), name, source, number_of)
 
         def coded(name: str, default: str) -> tuple[NDArray[np.int32], tuple[str, ...]]:
             if name not in columns:
@@ -124,13 +132,13 @@ class Workload:
             storage_mbps=numbers("storage_mbps"),
             tenant=tenant,
             tenants=tenants,
-            priority=np.asarray(columns.get("priority", np.zeros(count)), dtype=np.int32),
+            priority=as_priorities(numbers("priority", 0.0), source, number_of),
             gpu_type=gpu_type,
             gpu_types=gpu_types,
             source=source,
             notes=tuple(notes),
         )
-        check_jobs(workload, np.arange(1, count + 1) if rows is None else rows)
+        check_jobs(workload, number_of)
         return workload.take(np.argsort(workload.arrival_s, kind="stable"))
 
     def __len__(self) -> int:

@@ -8,12 +8,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.errors import InputError
+from gpuyard.core.units import LARGEST
 
 if TYPE_CHECKING:
     from gpuyard.core.workload import Workload
 
 LEAST_SLICE = 0.001
 """GPUs are divided into thousandths."""
+
+
+PRIORITIES = np.iinfo(np.int32)
+
+
+def as_numbers(values: Any, field: str, source: object, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return a column of numbers; InputError names the first value that is none."""
+    try:
+        numbers = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.empty(0)
+    if numbers.shape == rows.shape:
+        return numbers
+    row = next(number for number, value in enumerate(values) if not _is_number(value))
+    raise InputError("must be a number", file=source, row=int(rows[row]), field=field, value=values[row])
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        np.float64(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return np.ndim(value) == 0
+
+
+def as_priorities(values: NDArray[np.float64], source: object, rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """Return a column of priorities; InputError names the first that is none."""
+    bad = ~((values >= PRIORITIES.min) & (values <= PRIORITIES.max)) | (values != np.floor(values))
+    if bad.any():
+        first = int(np.argmax(bad))
+        rule = f"must be a whole number from {PRIORITIES.min} to {PRIORITIES.max}"
+        raise InputError(rule, file=source, row=int(rows[first]), field="priority", value=values[first].item())
+    return values.astype(np.int32)
 
 
 def check_jobs(jobs: Workload, rows: NDArray[np.int64]) -> None:
@@ -26,6 +60,9 @@ def check_jobs(jobs: Workload, rows: NDArray[np.int64]) -> None:
                 rule, file=jobs.source, row=int(rows[first]), field=field, value=values[first].item(), hint=hint
             )
 
+    for name in ("arrival_s", "gpus", "duration_s", "iterations", "cpus", "memory_gb", "storage_mbps"):
+        numbers: NDArray[np.float64] = getattr(jobs, name)
+        refuse(np.isfinite(numbers) & (numbers > LARGEST), name, numbers, f"is beyond {LARGEST:g}")
     whole = jobs.gpus == np.floor(jobs.gpus)
     refuse(~np.isfinite(jobs.arrival_s), "arrival_s", jobs.arrival_s, "must be a finite number of seconds")
     refuse(jobs.arrival_s < 0, "arrival_s", jobs.arrival_s, "must not be negative")

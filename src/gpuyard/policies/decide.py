@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
-from traceback import extract_tb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.policies.order.lasting_start import LastingStart
+from gpuyard.policies.own_code import is_own, not_numbers, own_answer, own_code
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.plan_check import check_plan
 from gpuyard.policies.policy import Policy
@@ -37,7 +35,7 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decision:
     """Ask a policy what to do. Jobs with equal keys go by arrival."""
     from gpuyard.policies.arrange import arrange
 
-    try:
+    with own_code(policy.name, *policy.parts):
         expected = policy.expected_speed(snapshot)
         seen = snapshot if expected is None else snapshot.expecting(expected)
         keys = _keys(policy, seen)
@@ -45,41 +43,45 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decision:
         positions = arrange(moment_of(snapshot).ties, priority, keys.key)
         order = moment_of(snapshot).active[positions]
         plan = policy.allocate.plan(seen, order)
-        if not type(policy.allocate).__module__.startswith("gpuyard."):
+        if is_own(policy.allocate):
             check_plan(policy.name, snapshot, order, plan)
         if starved is not None and starved[np.isin(moment_of(snapshot).active, plan.jobs)].any():
             holds_until = snapshot.now  # whoever gets GPUs now no longer starves, and ranks by its key again
-    except GpuyardError:
-        raise
-    except Exception as error:
-        raise _failed(policy, error) from error
     return Decision(plan, order, keys, priority, positions, starved, holds_until)
-
-
-def _failed(policy: Policy, error: Exception) -> InputError:
-    """Name the line of the user's own policy that an error came from; numpy and others raise on behalf of that line."""
-    frames = extract_tb(error.__traceback__)
-    package = str(Path(__file__).resolve().parents[1])
-    frame = next((frame for frame in frames if not frame.filename.startswith(package)), frames[-1])
-    rule = f"raised {type(error).__name__}: {error}, in {frame.name}: {frame.line}"
-    return InputError(rule, file=frame.filename, row=frame.lineno, field="policy", value=policy.name)
 
 
 def _keys(policy: Policy, snapshot: Snapshot) -> Keys:
     """Ask for keys, and refuse what is not one number for each job: kernels would read beyond its end."""
     ordered = policy.order(snapshot)
     keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
-    found, wanted = getattr(keys.key, "shape", None), snapshot.active.shape
-    if found != wanted:
-        what = type(keys.key).__name__ if found is None else f"an array of shape {found}"
-        rule = f"its order must return one key for each active job, an array of shape {wanted}, not {what}"
-        raise InputError(rule, field="policy", value=policy.name)
-    key: Floats = np.asarray(keys.key, dtype=np.float64)
+    key = _numbers(policy, snapshot, "key", keys.key)
     if np.isnan(key).any():
         job = snapshot.job_id[int(np.argmax(np.isnan(key)))]
         rule = f"its order gave job {job} the key NaN at {snapshot.now:g} s; a key must be a number"
-        raise InputError(rule, field="policy", value=policy.name)
-    return keys._replace(key=key)
+        raise own_answer(rule, policy.name, policy.order)
+    rates = {name: getattr(keys, name) for name in ("running_rate", "waiting_rate")}
+    return Keys(key, **{name: _rate(policy, snapshot, name, rate) for name, rate in rates.items()})
+
+
+def _rate(policy: Policy, snapshot: Snapshot, name: str, rate: Any) -> Floats | float:
+    """One number for all jobs, or one for each."""
+    if isinstance(rate, (int, float, np.integer, np.floating)):
+        known: Floats | float = float(rate)
+    else:
+        known = _numbers(policy, snapshot, name, rate)
+    unknown = name == "running_rate" and isinstance(known, float) and math.isnan(known)
+    if is_own(policy.order) and not unknown and not np.isfinite(known).all():
+        rule = f"its order gave a {name} that is not finite; return keys alone where rates are not known"
+        raise own_answer(rule, policy.name, policy.order)
+    return known
+
+
+def _numbers(policy: Policy, snapshot: Snapshot, name: str, given: Any) -> Floats:
+    problem = not_numbers(given, len(snapshot.active))
+    if problem:
+        rule = f"its order must return one {name} for each active job, {problem}"
+        raise own_answer(rule, policy.name, policy.order)
+    return np.asarray(given, dtype=np.float64)
 
 
 def _priority(policy: Policy, snapshot: Snapshot) -> tuple[Ints, NDArray[np.bool_] | None, float]:

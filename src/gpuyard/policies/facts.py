@@ -10,11 +10,13 @@ snapshot = facts.snapshot()
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import Any
 
+from gpuyard.core.arguments import check_kind, check_number
 from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.grants import GrantState
 from gpuyard.core.workload import Job, Workload
 
@@ -61,6 +63,9 @@ class JobFact:
     holds: Holding | None = None
 
 
+_KNOWN = tuple(each.name for each in fields(JobFact) if each.name not in ("job", "holds"))
+
+
 @dataclass
 class Facts:
     """What is known of a world at one instant."""
@@ -77,12 +82,18 @@ class Facts:
 
     def add_node(self, name: str, kind: NodeKind, *, up: bool = True, changed: bool = True) -> None:
         """A node with this name is part of the cluster."""
+        check_kind(name, "name", "the name of a node", str)
+        check_kind(kind, "kind", "a NodeKind", NodeKind)
         if name in self.nodes:
             raise InputError("stands twice", field="nodes", value=name, hint="Give each node a name of its own")
         self.nodes[name] = NodeFact(name, kind, up, changed)
 
     def add_job(self, job: Job, **known: Any) -> None:
         """A job has arrived and is not finished; `known` are fields of JobFact."""
+        check_kind(job, "job", "a Job", Job)
+        for name in known:
+            if name not in _KNOWN:
+                raise InputError("is not known of a job", field="jobs", value=name, hint=nearest(name, _KNOWN))
         if job.job_id in self.jobs:
             raise InputError("stands twice", field="jobs", value=job.job_id, hint="Give each job an id of its own")
         self.jobs[job.job_id] = JobFact(job, **known)
@@ -106,16 +117,35 @@ class Facts:
         """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them."""
         if job_id not in self.jobs:
             raise InputError("holds GPUs and is not among the jobs", field="jobs", value=job_id)
+        places = _places(gpus)
         strange = [name for name in amounts if name not in RESOURCES]
         if strange:
             raise InputError(f"is not one of {', '.join(RESOURCES)}", field="holds", value=strange[0])
-        per_gpu = tuple(amounts.get(name, 0.0) / max(len(gpus), 1) for name in RESOURCES)
-        self.jobs[job_id] = replace(self.jobs[job_id], holds=Holding(tuple(gpus), per_gpu, state))
+        for name, amount in amounts.items():
+            check_number(amount, f"holds, {name}", least=0)
+        per_gpu = tuple(amounts.get(name, 0.0) / len(places) for name in RESOURCES)
+        self.jobs[job_id] = replace(self.jobs[job_id], holds=Holding(places, per_gpu, state))
 
 
-def opening_facts(cluster: Cluster, workload: Workload, *, now_s: float = 0.0) -> Facts:
-    """Facts in which every job has arrived and none runs yet: a world to try a policy on."""
-    facts = Facts(now_s)
+def _places(gpus: Any) -> tuple[tuple[str, int], ...]:
+    """GPUs as a job holds them; InputError unless these are pairs of a node and a number."""
+    if not isinstance(gpus, (list, tuple)) or not gpus or not all(_is_place(each) for each in gpus):
+        raise InputError("must be pairs of a node's name and the number of a GPU there", field="holds", value=gpus)
+    return tuple((node, int(gpu)) for node, gpu in gpus)
+
+
+def _is_place(each: Any) -> bool:
+    return (
+        isinstance(each, (list, tuple))
+        and len(each) == 2
+        and isinstance(each[0], str)
+        and isinstance(each[1], Integral)
+    )
+
+
+def opening_facts(cluster: Cluster, workload: Workload, *, now_s: float | None = None) -> Facts:
+    """Facts in which every job has arrived, the last one just now, and none runs yet: a world to try a policy on."""
+    facts = Facts(float(workload.arrival_s.max(initial=0.0)) if now_s is None else now_s)
     for number, name in enumerate(cluster.node_names):
         facts.add_node(name, cluster.kinds[cluster.node_kind[number]])
     for number in range(len(workload)):

@@ -22,7 +22,9 @@ def refuse_unrunnable(workload: Workload, cluster: Cluster) -> None:
     bad = np.flatnonzero(infeasible(workload, cluster))
     if len(bad):
         job = workload.job(int(bad[0]))
-        most = f"{_widest(workload, cluster)[bad[0]]}" + (f" of type {job.gpu_types}" if job.gpu_types else "")
+        several = len(cluster.gpu_types) > 1
+        which = f" of type {job.gpu_types}" if job.gpu_types else " of one type" if several else ""
+        most = f"{_widest(workload, cluster)[bad[0]]}{which}"
         raise InputError(
             f"GPUs for job {job.job_id} are more than the {most} that the cluster has",
             file=workload.source,

@@ -16,6 +16,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
+from gpuyard.policies.fact_rules import check_facts
 from gpuyard.policies.facts import Facts, Holding, JobFact
 from gpuyard.policies.jobs import build_jobs
 from gpuyard.policies.tables import JobProgress, Moment, Tables, done_at
@@ -44,6 +45,7 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
         raise InputError("a snapshot needs at least one node", field="nodes")
     if not facts.jobs:
         raise InputError("a snapshot needs at least one job", field="jobs")
+    check_facts(facts)
     cluster = _cluster(facts)
     workload = Workload.from_jobs((fact.job for fact in facts.jobs.values()), source="snapshot")
     known = sorted(facts.jobs.values(), key=lambda fact: fact.job.arrival_s)  # as a workload sorts them
@@ -73,13 +75,8 @@ def _hold(ledger: Ledger, cluster: Cluster, known: list[JobFact]) -> None:
         if fact.holds is None:
             continue
         first = ledger.books.first_gpu
-        for name, gpu in fact.holds.gpus:
-            if name not in numbers or not 0 <= gpu < ledger.books.node_gpus[numbers[name]]:
-                raise InputError(
-                    f"is not a GPU that job {fact.job.job_id} could hold", field="holds", value=[name, gpu]
-                )
         ids = np.array([first[numbers[name]] + gpu for name, gpu in fact.holds.gpus], dtype=np.int32)
-        ledger.take(number, ids, np.array(fact.holds.per_gpu))
+        ledger.take(number, ids, np.array(fact.holds.per_gpu), name=f"job {fact.job.job_id}")
         set_state(ledger.books, number, int(fact.holds.state))
 
 
@@ -126,7 +123,7 @@ def _active(facts: Facts, known: list[JobFact]) -> Ints:
     }
     if not facts.order:
         return np.array(list(numbers.values()), dtype=np.int64)
-    if sorted(map(str, facts.order)) != sorted(map(str, numbers)):
+    if len(facts.order) != len(numbers) or set(facts.order) != set(numbers):
         raise InputError("must name every job once", field="order", value=list(facts.order)[:5])
     return np.array([numbers[job_id] for job_id in facts.order], dtype=np.int64)
 

@@ -9,9 +9,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_kind
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.errors import InputError
+from gpuyard.policies.own_code import not_numbers, own_answer, own_code
 from gpuyard.policies.plan import Keys, Plan
-from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 Order = Callable[[Snapshot], Keys | Floats]
 """Which job first: one key for each active job, lowest first."""
@@ -51,7 +54,27 @@ class Policy:
     """Whether a job that has paid for its start may use it before it is stopped again."""
     knows_priorities: bool = True
 
+    def __post_init__(self) -> None:
+        check_kind(self.name, "name", "the policy's name", str)
+        if not callable(self.order):
+            raise InputError("must be a function of a snapshot", field="order", value=self.order)
+        if not callable(getattr(self.allocate, "plan", None)):
+            raise InputError("must have plan(snapshot, order)", field="allocate", value=self.allocate)
+
+    @property
+    def parts(self) -> tuple[object, ...]:
+        """All that may be of the user's own, the order first."""
+        return (self.order, self.allocate, getattr(self.allocate, "placement", None), self.starvation)
+
     def expected_speed(self, snapshot: Snapshot) -> Floats | None:
         """The speed that each job may expect; None where the allocation does not say."""
         tell: Callable[[Snapshot], Floats] | None = getattr(self.allocate, "expected_speed", None)
-        return None if tell is None else tell(snapshot)
+        if tell is None:
+            return None
+        with own_code(self.name, self.allocate):
+            speeds = tell(snapshot)
+        problem = not_numbers(speeds, len(moment_of(snapshot).tables.jobs.best_speed))
+        if problem or np.isnan(speeds).any():
+            rule = f"its expected_speed must return {problem or 'numbers, none of them NaN'}"
+            raise own_answer(rule, self.name, self.allocate)
+        return np.asarray(speeds, dtype=np.float64)

@@ -13,9 +13,10 @@ import numpy as np
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.books import DEMANDS
 from gpuyard.core.cluster import Cluster, NodeKind
+from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.workload import Workload
 from gpuyard.policies.classes import Classes, JobClass
-from gpuyard.profiles import gpu_key
+from gpuyard.profiles import gpu_key, gpu_kinds
 
 
 def recorded_speed(
@@ -24,7 +25,7 @@ def recorded_speed(
 ) -> Floats:  # fmt: skip
     """The relative speed at which each job's duration was recorded."""
     if gpu_type is not None:
-        gpu_type = gpu_key(gpu_type)
+        gpu_type = _known(gpu_type, cluster)
     masks, mask_of = np.unique(types, return_inverse=True)
     homes = np.array([_home(cluster, int(mask), gpu_type) for mask in masks])[mask_of.reshape(-1)]
     pairs, which = np.unique(np.column_stack([job_class, homes]), axis=0, return_inverse=True)
@@ -33,6 +34,16 @@ def recorded_speed(
     ])  # fmt: skip
     gpus = np.array([kind.gpus for kind in cluster.kinds])[homes]
     return speeds[which.reshape(-1)] * np.where(workload.gpus > gpus, classes.penalty[job_class], 1.0)
+
+
+def _known(gpu_type: str, cluster: Cluster) -> str:
+    """The key of a GPU type that gpuyard knows or the cluster has: of another nobody could say how fast it is."""
+    key = gpu_key(gpu_type)
+    known = {kind.key for kind in gpu_kinds()} | {gpu_key(name) for name in cluster.gpu_types}
+    if key not in known:
+        rule = "is neither a GPU type that gpuyard knows nor one of the cluster"
+        raise InputError(rule, field="recorded_on", value=gpu_type, hint=nearest(gpu_type, known))
+    return key
 
 
 def _home(cluster: Cluster, mask: int, gpu_type: str | None) -> int:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.errors import GpuyardError, InputError, nearest
 from gpuyard.policies.naming import PolicyName, option_values, parse
+from gpuyard.policies.own_code import own_failure
 from gpuyard.policies.timeshare import TIME_SHARINGS
 
 
@@ -37,6 +39,11 @@ class Kind:
         """What is shipped."""
         return tuple(self.shipped)
 
+    @property
+    def chosen_by(self) -> str:
+        """The setting in which a user names one."""
+        return "policy" if self.name in ("order", "allocate") else self.name
+
     def shipped_one(self, name: str) -> Any:
         """Return what is shipped under this name: a function or a class."""
         module, _, attribute = self.shipped[name].partition(":")
@@ -53,7 +60,9 @@ class Kind:
             return _unchanged(found, name, self.name)
         options = getattr(found, "__dataclass_fields__", {})
         values = {key: value for key, value in defaults.items() if key in options and value is not None}
-        return found(**(values | option_values(name, found, self.name)))
+        values |= option_values(name, found, self.name)
+        with _loading("cannot be used:", value=name.name, where=self.chosen_by):
+            return found(**values)
 
     def is_one(self, found: Any) -> bool:
         """Whether something from a user's file is of this kind."""
@@ -61,15 +70,27 @@ class Kind:
 
     def _look_up(self, name: PolicyName) -> Any:
         if ".py:" in name.name:
-            return from_file(name.name)
+            return from_file(name.name, self.chosen_by)
         known = self.aliases.get(name.name.lower(), name.name.lower())
         if known in self.shipped:
             return self.shipped_one(known)
         installed = {entry.name: entry for entry in importlib.metadata.entry_points(group=self.group)}
         if name.name in installed:
-            return installed[name.name].load()
+            with _loading("the installed policy cannot be loaded:", value=name.name, where=self.chosen_by):
+                return installed[name.name].load()
         hint = nearest(name.name, [*self.shipped, *installed])
-        raise InputError(f"is not {self.article}", field="policy", value=name.name, hint=hint)
+        raise InputError(f"is not {self.article}", field=self.chosen_by, value=name.name, hint=hint)
+
+
+@contextmanager
+def _loading(rule: str, *, file: Path | None = None, value: str | None = None, where: str = "policy") -> Iterator[None]:
+    """Let whatever stops a user's code while it is loaded name its file and row."""
+    try:
+        yield
+    except (GpuyardError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise own_failure(error, rule, file=file, field=where, value=value) from error
 
 
 def _unchanged(found: Any, name: PolicyName, kind: str) -> Any:
@@ -118,34 +139,29 @@ KINDS = {kind.name: kind for kind in (ORDERS, ALLOCATIONS, PLACEMENTS, PARTITION
 """Every kind of policy, by the name of its folder."""
 
 
-def from_file(text: str) -> Any:
-    """Load something from a Python file, given as `path/to/file.py:Name`."""
+def from_file(text: str, where: str = "policy") -> Any:
+    """Load something from a Python file, given as `path/to/file.py:Name`; `where` is the setting that names it."""
     file, _, name = text.rpartition(":")
     path = Path(file)
     if not path.is_file():
-        raise InputError("no such file", file=path, field="policy", value=text, hint="Give path/to/file.py:Name")
+        raise InputError("no such file", file=path, field=where, value=text, hint="Give path/to/file.py:Name")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise InputError("is not a Python file", file=path, field="policy", value=text)
+        raise InputError("is not a Python file", file=path, field=where, value=text)
     module = importlib.util.module_from_spec(spec)
-    try:
+    with _loading("the policy file cannot be loaded:", file=path, where=where):
         spec.loader.exec_module(module)
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise InputError(f"the policy file cannot be loaded: {why}", file=path, field="policy") from error
     if not hasattr(module, name):
         public = [each for each in vars(module) if not each.startswith("_")]
-        raise InputError("is not defined there", file=path, field="policy", value=name, hint=nearest(name, public))
-    return _usable(getattr(module, name), path, name)
+        raise InputError("is not defined there", file=path, field=where, value=name, hint=nearest(name, public))
+    return _usable(getattr(module, name), path, name, where)
 
 
-def _usable(found: Any, path: Path, name: str) -> Any:
+def _usable(found: Any, path: Path, name: str, where: str) -> Any:
     if not any(kind.is_one(found) for kind in KINDS.values()):
         rule = "is neither an order, a function of a snapshot, nor an allocation, which has plan(snapshot, order)"
-        raise InputError(rule, file=path, field="policy", value=name)
+        raise InputError(rule, file=path, field=where, value=name)
     if isinstance(found, type) and not hasattr(found, "__dataclass_fields__"):
-        try:
+        with _loading("cannot be used:", file=path, value=name, where=where):
             return found()
-        except TypeError as error:
-            raise InputError(f"cannot be used: {error}", file=path, field="policy", value=name) from error
     return found

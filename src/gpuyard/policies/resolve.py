@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from types import NoneType
 from typing import Any
 
+from gpuyard.core.arguments import check_kind
 from gpuyard.core.errors import InputError
 from gpuyard.policies.naming import parse
 from gpuyard.policies.order.starvation import Starvation
@@ -19,6 +21,8 @@ def resolve(
     starvation_s: float | None = None,
 ) -> Policy:
     """Find a policy by name. A part may be `path/to/file.py:Name`; alone, it is joined with `tune` or `fifo`."""
+    check_kind(text, "policy", "a policy's name", str)
+    check_kind(placement, "placement", "a placement's name", str, NoneType)
     order, allocate = split_name(text)
     return Policy(
         f"{_label(order)}+{_label(allocate)}",

@@ -223,9 +223,9 @@ class Snapshot:
         """Read a snapshot that `save` wrote, or that another world did; `profiles` are further profile files."""
         from gpuyard.policies.snapshot_files import errors_of, read_facts
 
-        facts = read_facts(path)
+        facts, zoo = read_facts(path), load_zoo([Path(each) for each in profiles])
         with errors_of(path):
-            return cls.of(facts, load_zoo([Path(each) for each in profiles]))
+            return cls.of(facts, zoo)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Snapshot.of, (self.facts, self._zoo)

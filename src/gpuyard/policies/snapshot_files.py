@@ -23,7 +23,7 @@ VERSION = "snapshot/1"
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class _Gpu(_Strict):
@@ -153,7 +153,11 @@ def _job_record(fact: JobFact) -> dict[str, Any]:
 def read_facts(path: str | Path) -> Facts:
     """Read the facts of a snapshot; InputError names file, field, value and rule."""
     try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_unique)
+    except InputError as error:
+        raise error.located(path) from None
+    except RecursionError:
+        raise InputError("is not a snapshot of gpuyard: it is nested too deeply", file=path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
     except ValueError as error:
@@ -163,6 +167,18 @@ def read_facts(path: str | Path) -> Facts:
         raise InputError(f"is not a snapshot of gpuyard: its field gpuyard must be {VERSION!r}", file=path, value=found)
     with errors_of(path):
         return _facts(_File.model_validate(content))
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, whose names must differ: of two equal ones only the last would count."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise InputError("stands twice in one object", value=next(name for name in names if names.count(name) > 1))
+    for name in found:
+        if any("\ud800" <= letter <= "\udfff" for letter in name):
+            raise InputError("is not text: it has half of a character", value=name)
+    return found
 
 
 @contextmanager
@@ -175,9 +191,7 @@ def errors_of(path: str | Path) -> Iterator[None]:
     except LedgerError as error:
         raise InputError(f"contradicts itself: {error}", file=path, field="holds") from None
     except InputError as error:
-        raise InputError(
-            error.rule, file=path, row=error.row, field=error.field, value=error.value, hint=error.hint
-        ) from None
+        raise error.located(path) from None
 
 
 def _facts(parsed: _File) -> Facts:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from gpuyard.reports.metrics import metrics_of
-from gpuyard.reports.pairing import same_jobs
+from gpuyard.reports.pairing import same_jobs, unpaired
 from gpuyard.reports.phrases import count, times
 from gpuyard.reports.run_facts import command_of, figure, input_text, load_of, measured_jobs, policy_of, run_labels
 from gpuyard.results import Run
@@ -76,11 +76,16 @@ def mismatches(runs: Sequence[Run]) -> list[str]:
         if len(windows := dict.fromkeys(_window(run) for run in peers)) > 1:
             found.append(f"the runs measure different jobs: {'; '.join(windows)}")
     for label, run in zip(run_labels(runs), runs, strict=True):
-        if unfinished := run.summary.get("unfinished"):
-            found.append(f"{label} left {unfinished} measured jobs unfinished; its times leave them out")
-        if failed := run.summary.get("failed"):
-            found.append(f"{label}: {count(failed, 'program')} failed")
+        if unfinished := figure(run, "unfinished"):
+            found.append(f"{label} left {unfinished:.0f} measured jobs unfinished; its times leave them out")
+        if failed := figure(run, "failed"):
+            found.append(f"{label}: {count(int(failed), 'program')} failed")
     return found
+
+
+def comparable(runs: Sequence[Run]) -> bool:
+    """Tell whether these runs differ in nothing but what is compared, so that one can be said to be better."""
+    return not mismatches(runs) and not (all("jobs" in run for run in runs) and unpaired(runs))
 
 
 def by_load(runs: Iterable[Run]) -> list[list[Run]]:

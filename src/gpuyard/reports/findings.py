@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.reports.comparison import comparable
 from gpuyard.reports.phrases import CLOSE, percent, times
 from gpuyard.reports.run_facts import at_load, figure, load_of, measured_jobs, policy_of, run_labels
 from gpuyard.reports.time_series import Series
@@ -118,12 +119,15 @@ def short_names(runs: Sequence[Run]) -> list[str]:
 
 
 def _contest(runs: Sequence[Run], load: float | None = None) -> tuple[Run, Run] | None:
-    """Pick the best and the worst mean among runs of different policies at one load, the highest if not told."""
+    """Pick the best and the worst mean among runs of different policies at one load, the highest if not told.
+
+    None where the two differ in more than the policy: nobody could say what the difference comes from.
+    """
     known = [run for run in runs if figure(run, "mean_jct_h")]
     loads = [load_of(run) for run in known] if load is None else [load]
     for candidate in sorted(set(loads), key=lambda value: -1.0 if value is None else value, reverse=True):
         there = [run for run in known if load_of(run) == candidate]
         if len({policy_of(run) for run in there}) > 1:
             ranked = sorted(there, key=lambda run: figure(run, "mean_jct_h") or 0.0)
-            return ranked[0], ranked[-1]
+            return (ranked[0], ranked[-1]) if comparable([ranked[0], ranked[-1]]) else None
     return None

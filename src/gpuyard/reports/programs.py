@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gpuyard.reports.chart_style import legend_above, new_figure
 from gpuyard.reports.charts import styled
+from gpuyard.reports.comparison import comparable
 from gpuyard.reports.markup import table, text
 from gpuyard.reports.phrases import CLOSE, count, percent, times
 from gpuyard.reports.run_facts import figure, input_text, run_labels
@@ -32,7 +33,7 @@ def headline(runs: Sequence[Run]) -> str:
     if len(runs) == 1:
         return _single(runs[0])
     pace = next((name for name in _PACES if all(figure(run, name) for run in runs)), None)
-    if pace is None:
+    if pace is None or not comparable(runs):
         return f"{len(runs)} runs compared"
     ranked = sorted(zip(run_labels(runs), runs, strict=True), key=lambda pair: figure(pair[1], pace) or 0.0)
     (best, fast), (worst, slow) = ranked[0], ranked[-1]

@@ -15,9 +15,9 @@ from itertools import count
 from pathlib import Path
 from secrets import token_hex
 
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import InputError, WriteError
+from gpuyard.core.interrupts import interrupts_held_back
 from gpuyard.results.folders import INFO, foreign_files
-from gpuyard.results.interrupts import interrupts_held_back
 from gpuyard.results.leftovers import ASIDE, PARTIAL, clear_leftovers
 from gpuyard.results.locks import hold, only_one
 from gpuyard.results.writing import put_in_place, write_files
@@ -50,7 +50,7 @@ class Reservation:
                     aside = self.target.with_name(f".{self.target.name}-{token_hex(4)}{ASIDE}")
                     put_in_place(self._hidden, self.target, aside)
             except OSError as error:
-                raise InputError(
+                raise WriteError(
                     f"the run could not be written: {error.strerror or error}",
                     file=self.target,
                     hint="Nothing was left behind; free some space or name another folder, and run again",
@@ -127,7 +127,8 @@ def _released(parent: Path, attempt: Callable[[], Reservation]) -> Iterator[Rese
         yield place
     finally:
         if place is not None:
-            place.release()
+            with interrupts_held_back():
+                place.release()
 
 
 def _in_tidy_folder(parent: Path, attempt: Callable[[], Reservation], attempts: int = ATTEMPTS) -> Reservation:

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.results import encoding
 from gpuyard.results.display import html_table, one_line
@@ -19,6 +21,12 @@ from gpuyard.results.schema import conform, schema_of
 
 _VOLATILE = ("cpu_seconds", "run")
 """Figures that differ between two equal runs: kept out of summary.json, put back when it is read."""
+
+_TEXTS = ("policy", "durations_from")
+"""What a summary says in words; all else are figures."""
+
+_MAIN = frozenset({"jobs", "programs"})
+"""The tables that figures are of; any other only adds to one of them."""
 
 _AGAIN = "Make the run again"
 
@@ -68,6 +76,8 @@ class Run:
 
         An existing run is replaced only with `overwrite`; a folder that holds anything else is never touched.
         """
+        if not isinstance(folder, Reservation):
+            check_path(folder, "folder")
         # Encoded before the first file exists: this is the long part, and an interrupt here leaves no trace.
         fitting, contents = _encoded(self)
         with nullcontext(folder) if isinstance(folder, Reservation) else reserve(folder, overwrite=overwrite) as place:
@@ -77,11 +87,13 @@ class Run:
 
 def load_run(folder: Path | str) -> Run:
     """Read a run folder; InputError says what is missing or broken."""
+    check_path(folder, "folder")
     path = Path(folder)
     _check_folder(path)
     info = encoding.read_json(path / INFO)
     _check_complete(path, info)
     summary = encoding.read_json(path / SUMMARY)
+    _check_figures(summary, path / SUMMARY)
     tables = {name: _read_table(path, name) for name in info["tables"]}
     return Run(info, tables, _complete(summary, info, path), path)
 
@@ -92,6 +104,7 @@ def _encoded(run: Run) -> tuple[Run, dict[str, bytes]]:
     timing = {"cpu_seconds": run.summary.get("cpu_seconds")} | dict(run.info.get("timing", {}))
     info = run.info | {"timing": timing, "world": run.world, "format": FORMAT, "tables": list(tables)}
     summary = {key: value for key, value in run.summary.items() if key not in _VOLATILE}
+    _check_figures(summary, None)
     contents = {INFO: encoding.json_bytes(info), SUMMARY: encoding.json_bytes(summary)}
     contents |= {schema_of(name).file: encoding.parquet_bytes(frame) for name, frame in tables.items()}
     return Run(info, tables, summary), contents
@@ -119,8 +132,23 @@ def _check_complete(path: Path, info: dict[str, Any]) -> None:
     if info.get("format") != FORMAT:
         rule = f"the run has the format {info.get('format')}, which is not this gpuyard's ({FORMAT})"
         raise InputError(rule, file=path, hint=_AGAIN)
+    tables = info.get("tables")
+    if not isinstance(tables, list) or not all(isinstance(name, str) for name in tables):
+        raise InputError("must be a list of tables", file=path / INFO, field="tables", value=tables, hint=_AGAIN)
+    if not _MAIN.intersection(tables):
+        rule = f"must have one of {', '.join(sorted(_MAIN))}: without, there is nothing to report"
+        raise InputError(rule, file=path / INFO, field="tables", value=tables, hint=_AGAIN)
     if missing := missing_files(path, info):
         raise InputError(f"the run lacks {', '.join(missing)}", file=path, hint=_AGAIN)
+
+
+def _check_figures(summary: dict[str, Any], file: Path | None) -> None:
+    """Figures are numbers, or null where nothing supports them; reports count on it."""
+    for name, value in summary.items():
+        allowed = str if name in _TEXTS else (int, float, np.integer, np.floating)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, allowed)):
+            rule = "must be text" if name in _TEXTS else "must be a number or null"
+            raise InputError(rule, file=file, field=name, value=value, hint=_AGAIN)
 
 
 def _read_table(folder: Path, name: str) -> pl.DataFrame:

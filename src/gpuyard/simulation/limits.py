@@ -14,26 +14,11 @@ from gpuyard.core.workload import Workload
 from gpuyard.policies.feasibility import infeasible
 from gpuyard.profiles import Zoo
 
-MOST_NODES = 1_000_000
-MOST_GPUS = 10_000_000
-"""A GPU takes about a hundred bytes while it is simulated, a node some more."""
-
 MOST_ROUNDS = 1_000_000_000
 """A policy may have to decide in every round; and times must stay exact to a small part of one."""
 
 _NAMED = 5
 """Jobs that a note names one by one."""
-
-
-def check_cluster(cluster: Cluster) -> None:
-    """Refuse a cluster that would not fit into memory."""
-    for field_name, found, most in (
-        ("nodes", cluster.nodes, MOST_NODES),
-        ("GPUs", cluster.total_gpus, MOST_GPUS),
-    ):
-        if found > most:
-            rule = f"{field_name} are more than gpuyard simulates: {most} at most"
-            raise InputError(rule, field="cluster", value=found)
 
 
 def check_rounds(workload: Workload, round_s: float, zoo: Zoo) -> None:

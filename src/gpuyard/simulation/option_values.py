@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BeforeValidator, Field, InstanceOf, TypeAdapter, ValidationError
 
 from gpuyard.core import units
+from gpuyard.core.cluster import MOST_GPUS
 from gpuyard.core.errors import InputError
 from gpuyard.simulation.failure_file import Failure, read_failures
 from gpuyard.traces.filters import Range, size_range, time_range
@@ -70,6 +71,10 @@ def _quota(value: Any) -> Any:
     pairs = [item.rpartition("=")[::2] for text in texts for item in str(text).split(",")]
     if not all(tenant for tenant, _ in pairs):
         raise ValueError("must be TENANT=GPUS")
+    tenants = [tenant for tenant, _ in pairs]
+    for tenant in tenants:
+        if tenants.count(tenant) > 1:
+            raise ValueError(f"gives tenant {tenant} more than one quota")
     return dict(pairs)
 
 
@@ -92,7 +97,8 @@ Jobs = Annotated[int, Field(gt=0, le=MOST_JOBS)]
 Sizes = Annotated[Range | None, _read(size_range)]
 Times = Annotated[Range | None, _read(time_range)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
-Quota = Annotated[Mapping[str, Rate], BeforeValidator(_quota)]
+Gpus = Annotated[float, Field(ge=0, le=MOST_GPUS, allow_inf_nan=False)]
+Quota = Annotated[Mapping[str, Gpus], BeforeValidator(_quota)]
 Failures = Annotated[tuple[InstanceOf[Failure], ...], BeforeValidator(_failures)]
 
 

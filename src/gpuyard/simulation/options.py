@@ -145,4 +145,4 @@ def make_options(given: Mapping[str, Any], *, file: object = None) -> Options:
     except InputError as error:
         if file is None or error.file is not None:
             raise
-        raise InputError(error.rule, file=file, field=error.field, value=error.value, hint=error.hint) from None
+        raise error.located(file) from None

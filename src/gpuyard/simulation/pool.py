@@ -11,14 +11,15 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar, cast
 
-from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.core.errors import GpuyardError, InputError, WriteError
+from gpuyard.core.interrupts import ending_interrupts, interrupts_held_back
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -93,7 +94,7 @@ class _Pool(Generic[T, R]):
         self._busy: dict[Connection, int] = {}
         self._shares: dict[int, float] = {}
         self._workers: dict[Connection, BaseProcess] = {}
-        with _no_ctrl_c():
+        with _deaf():
             for _ in range(count):
                 self._hire(work)
 
@@ -105,7 +106,8 @@ class _Pool(Generic[T, R]):
                 for pipe in cast("list[Connection]", wait(list(self._busy))):
                     yield from self._hear(pipe)
         finally:
-            self._stop()
+            with interrupts_held_back():  # or a second one would leave workers running
+                self._stop()
 
     def _hire(self, work: Callable[[T, Report], R]) -> None:
         context = get_context("spawn")
@@ -151,10 +153,10 @@ class _Pool(Generic[T, R]):
 
 
 @contextmanager
-def _no_ctrl_c() -> Iterator[None]:
-    """Start processes that are deaf to Ctrl-C, which reaches the whole group: the parent decides what it means."""
+def _deaf() -> Iterator[None]:
+    """Start processes that are deaf to what a terminal tells its whole group: the parent decides what it means."""
     resource_tracker.ensure_running()  # or the first process to start would start it, and undo the mask
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
@@ -170,23 +172,10 @@ def _died(process: BaseProcess, index: int) -> GpuyardError:
 
 
 def _serve(pipe: Connection, work: Callable[[Any, Report], Any]) -> None:
-    """Do tasks as they come until told to stop."""
-    signal.signal(signal.SIGTERM, _interrupt_once)
-    try:
+    """Do tasks as they come until told to stop, which interrupts the task."""
+    with suppress(KeyboardInterrupt, EOFError, BrokenPipeError), ending_interrupts():
         while True:
             pipe.send(_attempt(work, pipe.recv(), lambda share: pipe.send(("share", share))))
-    except (KeyboardInterrupt, EOFError, BrokenPipeError):
-        return
-
-
-def _interrupt_once(*_: object) -> None:
-    """Turn the parent's word into an ordinary interrupt, which code that must not stop half-way can hold back.
-
-    Only one comes through: a second would hit the tidying up after the first.
-    """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.raise_signal(signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _attempt(work: Callable[[Any, Report], Any], task: Any, report: Report) -> tuple[str, Any]:
@@ -194,7 +183,8 @@ def _attempt(work: Callable[[Any, Report], Any], task: Any, report: Report) -> t
         return "value", work(task, report)
     except GpuyardError as error:
         # Only the text travels: an error with its own constructor would not survive the pipe.
-        return "error", (InputError if isinstance(error, InputError) else GpuyardError)(str(error))
+        kinds = (WriteError, InputError, GpuyardError)
+        return "error", next(kind for kind in kinds if isinstance(error, kind))(str(error))
     except OSError as error:
         return "error", error
     except Exception:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import fspath
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from gpuyard import traces
+from gpuyard.core.arguments import check_kind, check_path
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
@@ -20,7 +22,7 @@ from gpuyard.results import Run, folder_name, reserve, reserve_next
 from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
-from gpuyard.simulation.limits import check_cluster, check_quotas, check_rounds, feasible_part
+from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
 from gpuyard.simulation.opening import find_policy
 from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
 from gpuyard.simulation.pool import Report
@@ -43,6 +45,13 @@ def simulate(
 
     The run is not saved yet: `run.save(folder)` does.
     """
+    check_kind(cluster, "cluster", "a Cluster, text or a path", Cluster, str, Path, NoneType)
+    check_kind(workload, "workload", "a Workload, text or a path", Workload, str, Path, NoneType)
+    check_kind(policy, "policy", "a policy's name or a Policy", Policy, str, NoneType)
+    check_kind(options, "options", "Options", Options)
+    check_kind(profiles, "profiles", "a list of files", list, tuple)
+    for file in profiles:
+        check_path(file, "profiles")
     if profiles:
         options = replace(options, profiles=(*options.profiles, *(fspath(file) for file in profiles)))
     if isinstance(cluster, (str, Path)):
@@ -88,7 +97,6 @@ def prepare(
     label = _label(options) if workload is None else options.load
     policy = policy or find_policy(options.policy, options)
     cluster = cluster or traces.read_cluster(options.cluster)
-    check_cluster(cluster)
     node_events(cluster, options)  # refuses nodes that do not exist, and more failures than can be drawn
     zoo = load_zoo([Path(file) for file in options.profiles])
     made = workload is None and options.workload is None

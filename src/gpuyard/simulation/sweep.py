@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard._version import __version__
+from gpuyard.core.errors import WriteError
 from gpuyard.results import load_run
+from gpuyard.results.encoding import parquet_bytes
 from gpuyard.simulation.pool import Report, TaskEnd, run_all
 from gpuyard.simulation.study import Task, prepare, run_and_save, run_study
 from gpuyard.simulation.sweep_file import Point
 
 Runner = Callable[[Sequence[Point]], Iterator[TaskEnd[dict[str, Any]]]]
 """Runs points somewhere and yields their summaries as they come."""
+
+_SPACE = "Finished runs are kept; free some space and run the same command again"
 
 
 def on_processes(processes: int | None = None, progress: Report = lambda _: None) -> Runner:
@@ -55,13 +59,18 @@ class Swept:
 
 
 def run_sweep(points: Sequence[Point], runner: Runner) -> Swept:
-    """Run what is not there yet and collect all rows; a point that fails does not stop the others."""
+    """Run what is not there yet and collect all rows; a point that fails does not stop the others.
+
+    One that cannot be written does: the others would be simulated for nothing.
+    """
     todo = [point for point in points if not point.done]
     rows: dict[Path, dict[str, Any]] = {}
     failed = 0
     try:
         for end in runner(todo):
             point = todo[end.index]
+            if isinstance(end.error, WriteError):
+                raise end.error
             if end.error is not None:
                 failed += 1
                 rows[point.folder] = point.row({"error": str(end.error).strip().splitlines()[-1]})
@@ -91,19 +100,21 @@ def write_tables(rows: Sequence[dict[str, Any]], points: Sequence[Point], source
         ],
     }
     text = json.dumps(content, indent=2, sort_keys=True, ensure_ascii=False, default=asdict) + "\n"
-    _replace(out / "sweep.json", lambda path: path.write_text(text, encoding="utf-8"))
-    _replace(out / "results.csv", frame.write_csv)
-    _replace(out / "results.parquet", frame.write_parquet)
+    _replace(out / "sweep.json", text.encode())
+    _replace(out / "results.csv", frame.write_csv().encode())
+    _replace(out / "results.parquet", parquet_bytes(frame))
 
 
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
+def _replace(path: Path, content: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     for stale in path.parent.glob(f".{path.name}.*.partial"):
         if not Path("/proc", stale.name.split(".")[-2]).exists():  # its process was killed
             stale.unlink(missing_ok=True)
     fresh = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        write(fresh)
+        fresh.write_bytes(content)
         fresh.replace(path)
+    except OSError as error:
+        raise WriteError(f"could not be written: {error.strerror or error}", file=path, hint=_SPACE) from error
     finally:
         fresh.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ import re
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from gpuyard.simulation.options import Options, make_options, option_fields
 
 FILES = ("workload", "cluster", "failures", "policy", "profiles")
 """Settings that may name files; their content, not the name, tells whether a finished run can be used again."""
+
+MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ def read_sweep(path: Path, out: Path) -> list[Point]:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
     except yaml.YAMLError as error:
         raise InputError(f"is not YAML: {error}", file=path) from None
+    except RecursionError:
+        raise InputError("is nested too deeply", file=path) from None
     spec = _parts(content, path)
     _check_names(spec, path)
     points = [_point(dict(zip(spec.axes, values, strict=True)), spec.fixed, path, out)
@@ -76,6 +81,13 @@ def _parts(content: Any, path: Path) -> _SweepFile:
     for name, listed in axes.items():
         if not isinstance(listed, list) or not listed:
             raise InputError("must be a list with at least one value", file=path, field=f"axes.{name}", value=listed)
+        for value in listed:
+            if isinstance(value, dict):
+                hint = "Write it as text, as on the command line: 'vision=16,speech=8'"
+                rule = "is a mapping, and a point of an axis is one value"
+                raise InputError(rule, file=path, field=f"axes.{name}", value=value, hint=hint)
+    if (runs := prod(map(len, axes.values()))) > MOST_RUNS:
+        raise InputError(f"combinations are more than a sweep makes: {MOST_RUNS} at most", file=path, value=runs)
     if not isinstance(fixed, dict):
         raise InputError("must be settings with their values", file=path, field="fixed", value=fixed)
     return _SweepFile(axes, fixed)

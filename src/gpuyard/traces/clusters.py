@@ -5,9 +5,11 @@ from __future__ import annotations
 import configparser
 import re
 from collections import Counter
+from os import fspath
 from pathlib import Path
 from typing import Any
 
+from gpuyard.core.arguments import check_path
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.units import GB_PER_MIB, LARGEST
@@ -33,12 +35,19 @@ _INI_DEFAULTS = {
 _KIND_FIELDS = tuple(name for name in NodeKind.__dataclass_fields__ if name != "gpu")
 
 
-def read_cluster(text: str) -> Cluster:
+def read_cluster(text: str | Path) -> Cluster:
     """Read a cluster from the file of this name, or from the short form as in '16x8:cpus=24,memory=500GB'.
 
     GPU types that gpuyard knows are looked up in any spelling; of the others only the name is known.
     """
-    return _read(text).with_gpus(gpu_kind)
+    check_path(text, "cluster")
+    text = fspath(text)
+    try:
+        return _read(text).with_gpus(gpu_kind)
+    except InputError as error:
+        if error.file is None and Path(text).is_file():
+            raise error.located(text) from None
+        raise
 
 
 def _read(text: str) -> Cluster:

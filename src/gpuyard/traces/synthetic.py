@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.profiles import Zoo
@@ -55,6 +56,9 @@ class WorkloadGenerator:
 
     def jobs(self, count: int) -> Workload:
         """Draw the first `count` jobs."""
+        check_number(count, "jobs", least=1, whole=True)
+        check_number(self.load, "load")
+        check_number(self.seed, "seed", least=0, whole=True)
         if not 1 <= count <= MOST_JOBS:
             raise InputError(f"must be from 1 to {MOST_JOBS}", field="jobs", value=count)
         columns = {

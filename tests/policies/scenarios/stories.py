@@ -127,8 +127,8 @@ USUAL = {"cpus": 1.0, "memory_gb": 10.0, "storage_mbps": 0.0}
 
 
 def scene(*parts: Node | Known, now: float = 0.0, **settings: Any) -> Snapshot:
-    """The snapshot of a story; `settings` are fields of Facts, such as quotas."""
-    facts = Facts(now, **settings)
+    """The snapshot of a story, at the earliest when all have arrived; `settings` are fields of Facts."""
+    facts = Facts(max([now, *(part.job.arrival_s for part in parts if isinstance(part, Known))]), **settings)
     for part in parts:
         if isinstance(part, Node):
             facts.add_node(*part[:2], up=part.up, changed=part.changed)

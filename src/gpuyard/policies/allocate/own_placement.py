@@ -15,6 +15,7 @@ from gpuyard.core.arrays import Floats, Ints, Small
 from gpuyard.core.books import DEMANDS, SLACK
 from gpuyard.core.grants import WHOLE
 from gpuyard.policies.allocate.admission import Placements
+from gpuyard.policies.own_code import own_answer
 from gpuyard.policies.placement.choosing import Draft, assign, withdraw
 from gpuyard.policies.placement.interface import Placement, Room
 from gpuyard.policies.plan import FRAGMENTS
@@ -107,12 +108,20 @@ def _choose(placement: Placement, cluster: _Cluster, job: int) -> list[int] | No
         free = {room.number: _free_gpus(cluster, job, room.number, part) for room in rooms}
         whole = [room for room in rooms if len(free[room.number]) >= wide]
         if whole:
-            best = min(whole, key=lambda room: (placement.score(room), room.number))
+            best = min(whole, key=lambda room: (_score(placement, room), room.number))
             return free[best.number][:wide]
         if sum(map(len, free.values())) >= wide:
             largest_first = sorted(free.values(), key=len, reverse=True)
             return [gpu for gpus in largest_first for gpu in gpus][:wide]
     return None
+
+
+def _score(placement: Placement, room: Room) -> float:
+    score = placement.score(room)
+    if not isinstance(score, (int, float, np.integer, np.floating)) or np.isnan(score):
+        rule = f"its score of node {room.node} must be a number, not {score!r}"
+        raise own_answer(rule, type(placement).__name__, placement)
+    return float(score)
 
 
 def _rooms(cluster: _Cluster, job: int, gpu_type: int) -> Iterator[Room]:

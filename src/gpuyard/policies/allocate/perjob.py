@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.books import DEMANDS
 from gpuyard.policies.classes import SLICE_QUANTUM
+from gpuyard.policies.own_code import own_answer
 from gpuyard.policies.placement.interface import Placement
 from gpuyard.policies.plan import Plan
 from gpuyard.policies.snapshot import Snapshot, moment_of
@@ -57,6 +59,11 @@ class PerJob(ABC):
 
     def _choose(self, table: Floats, share: Floats) -> Floats:
         ladder = table[~np.isnan(table[:, DEMANDS])]
-        chosen = np.asarray(self.amounts(ladder, share), dtype=np.float64)
-        amounts: Floats = np.floor(chosen * SLICE_QUANTUM) / SLICE_QUANTUM
-        return amounts
+        answer = self.amounts(ladder, share)
+        with suppress(TypeError, ValueError):  # what is not even numbers is refused below
+            amounts = np.asarray(answer, dtype=np.float64)
+            if amounts.shape == (DEMANDS,) and (np.isfinite(amounts) & (amounts >= 0)).all():
+                chosen: Floats = np.floor(amounts * SLICE_QUANTUM) / SLICE_QUANTUM
+                return chosen
+        rule = f"its amounts must be {DEMANDS} finite numbers, 0 or more, not {answer!r}"
+        raise own_answer(rule, type(self).__name__, self)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import check_number
+from gpuyard.core.errors import InputError
 from gpuyard.policies.snapshot import Snapshot
 
 
@@ -15,6 +17,11 @@ class Starvation:
     """A job that has waited longer than this goes before others of its priority, and keeps the GPUs that it gets."""
 
     limit_s: float
+
+    def __post_init__(self) -> None:
+        check_number(self.limit_s, "starvation", least=0)
+        if self.limit_s == 0:
+            raise InputError("must be above 0: everybody would go first", field="starvation", value=self.limit_s)
 
     def raised(self, snapshot: Snapshot) -> NDArray[np.bool_]:
         """Which active jobs go first."""
