@@ -26,7 +26,8 @@ Origin = Literal["drawn", "philly", "recorded"]
 class Job:
     """One training job as a user would describe it.
 
-    Its work is given as `iterations` of the model or as `duration_s`, the run time at the proportional share.
+    Its work is given as `iterations` of the model or as `duration_s`, a recorded run time: with the resources stated
+    beside it, or else with the proportional share, on the GPU type that it was recorded on.
     A fraction of a GPU (0 < gpus < 1) is a slice of one GPU. Resources left out follow from the model's profile.
     """
 

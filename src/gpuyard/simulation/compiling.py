@@ -17,6 +17,7 @@ from gpuyard.core.kernel import CACHE, NOTICE
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.allocate.perjob import PerJob
 from gpuyard.policies.controller import control
+from gpuyard.policies.own_code import is_own
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import ALLOCATIONS, ORDERS
 from gpuyard.profiles import load_zoo
@@ -45,16 +46,12 @@ def load_kernels(policy: Policy, *, faithful: bool = False) -> None:
 def shipped_parts(policy: Policy) -> Policy:
     """Put parts of gpuyard that need the same kernels in the place of a user's own."""
     allocate: Any = policy.allocate
-    if not _is_shipped(allocate):
+    if is_own(allocate):
         allocate = ALLOCATIONS.find("greedy" if isinstance(allocate, PerJob) else "proportional")
     if not isinstance(getattr(allocate, "placement", ""), str):
         allocate = replace(allocate, placement="best-fit")
-    order = policy.order if _is_shipped(policy.order) else ORDERS.find("las")
+    order = ORDERS.find("las") if is_own(policy.order) else policy.order
     return replace(policy, order=order, allocate=allocate)
-
-
-def _is_shipped(part: Any) -> bool:
-    return str(getattr(part, "__module__", "")).startswith("gpuyard.")
 
 
 @cache
