@@ -66,7 +66,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
         lambda s: s["jobs"][1].update(job_id=1),
         "field jobs: 1 stands twice. Give each job an id of its own",
     ),
-    "a job without work": (lambda s: s["jobs"][1].pop("iterations"), "a job needs iterations or duration_s"),
     "a job on one and a half GPUs": (
         lambda s: s["jobs"][1].update(gpus=1.5),
         "field gpus: 1.5 must be a whole number of GPUs, or a fraction of one GPU",

@@ -88,3 +88,13 @@ def test_a_job_that_fits_nowhere_waits_and_the_others_do_not() -> None:
         plan = named_plan(snapshot, decide(resolve(policy), snapshot))
         assert [entry["job"] for entry in plan["start"]] == ["small"]
         assert {entry["job"]: entry["reason"] for entry in plan["wait"]} == {"wide": "gpus", "elsewhere": "gpus"}
+
+
+@pytest.mark.parametrize("policy", ["srtf+tune", "las+proportional", "ftf+tune", "fifo+tune"])
+def test_a_job_whose_work_nobody_knows_counts_as_the_longest(policy: str, tmp_path: Path) -> None:
+    known = facts(Job("endless", 0.0, 1, "res50"), Job("long", 1.0, 1, "res50", duration_s=1e9))
+    Snapshot.of(known).save(tmp_path / "now.json")
+    snapshot = Snapshot.load(tmp_path / "now.json")
+    assert snapshot.remaining_s[0] > snapshot.remaining_s[1]
+    plan = named_plan(snapshot, decide(resolve(policy), snapshot))
+    assert {one["job"] for one in plan["start"]} == {"endless", "long"}

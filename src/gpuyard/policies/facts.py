@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import isnan
 from numbers import Integral
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpuyard.core.arguments import check_kind, check_number
 from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.grants import GrantState
+from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
 
 
@@ -89,14 +91,18 @@ class Facts:
         self.nodes[name] = NodeFact(name, kind, up, changed)
 
     def add_job(self, job: Job, **known: Any) -> None:
-        """A job has arrived and is not finished; `known` are fields of JobFact."""
+        """A job has arrived and is not finished; `known` are fields of JobFact.
+
+        Where nobody knows its work, it counts as the longest of all.
+        """
         check_kind(job, "job", "a Job", Job)
         for name in known:
             if name not in _KNOWN:
                 raise InputError("is not known of a job", field="jobs", value=name, hint=nearest(name, _KNOWN))
         if job.job_id in self.jobs:
             raise InputError("stands twice", field="jobs", value=job.job_id, hint="Give each job an id of its own")
-        self.jobs[job.job_id] = JobFact(job, **known)
+        nobody_knows = isnan(job.iterations) and isnan(job.duration_s)
+        self.jobs[job.job_id] = JobFact(replace(job, iterations=LARGEST) if nobody_knows else job, **known)
 
     def occupy(
         self, holder: Hashable, gpus: Sequence[tuple[str, int]], *, share: float = 1.0, **amounts: float
