@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import compiled, golden_run, growth, million, start, tables
+from benchmarks import compiled, golden_run, growth, million, overload, start, tables
 from benchmarks.document import draw, fill
 from benchmarks.limits import Figure, table
 from benchmarks.running import report, run_named
@@ -19,10 +19,16 @@ TITLE = "A job among a million costs no more than one among ten thousand"
 
 def run_million() -> list[Figure]:
     """Measure the scale benchmark, draw its curve and write its table."""
-    points, crowded = million.points(), million.saturated()
-    picture = draw(chart(points), "scale", TITLE)
-    fill("speed.md", "scale", f"{picture}\n\n{curve_table(points)}\n\nOverloaded:\n\n{curve_table(crowded)}")
-    return million.figures(points, crowded)
+    points = million.points()
+    fill("speed.md", "scale", f"{draw(chart(points), 'scale', TITLE)}\n\n{curve_table(points)}")
+    return million.figures(points)
+
+
+def run_overload() -> list[Figure]:
+    """Measure every order under overload and write the table."""
+    points = overload.points()
+    fill("speed.md", "overload", curve_table(points))
+    return overload.figures(points)
 
 
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
@@ -32,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "growth": growth.run,
     "compiled": compiled.run,
     "million": run_million,
+    "overload": run_overload,
 }
 
 

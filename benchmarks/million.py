@@ -15,8 +15,6 @@ from benchmarks.measure import bare_heap_floor, best_in_turn, heap_floor, in_own
 CLUSTER = "1250x8:cpus=24,memory=500GB"
 LOAD = 550.0
 """Jobs an hour: nine tenths of what 10,000 GPUs can do at the proportional share."""
-OVERLOAD = 2000.0
-"""More than three times as much: the queue grows to a hundred thousand."""
 LIMITS = {"fifo+proportional": 10.0, "srtf+tune": 50.0, "las+tune": 50.0}
 COUNTS = (10_000, 100_000, 1_000_000)
 FLATNESS = 2.0
@@ -55,20 +53,11 @@ def points(counts: tuple[int, ...] = COUNTS) -> list[Point]:
     for policy in LIMITS:
         for jobs in counts:
             found.append(measure(policy, jobs, repeats=2 if jobs >= 1_000_000 else 4))
-            _tell(found[-1])
+            tell(found[-1])
     return found
 
 
-def saturated(jobs: int = 200_000) -> list[Point]:
-    """Measure under more load than the cluster can bear, where the queue grows for as long as jobs arrive."""
-    found = []
-    for policy in LIMITS:
-        found.append(measure(policy, jobs, OVERLOAD, repeats=1))
-        _tell(found[-1])
-    return found
-
-
-def figures(measured: list[Point], crowded: list[Point]) -> list[Figure]:
+def figures(measured: list[Point]) -> list[Figure]:
     """Turn points into figures with limits."""
     result = []
     for policy, limit in LIMITS.items():
@@ -82,13 +71,11 @@ def figures(measured: list[Point], crowded: list[Point]) -> list[Figure]:
             result.append(Figure(name, last.microseconds / point.microseconds, "x", most=FLATNESS))
         result.append(Figure(f"{policy}, {last.jobs:,} jobs: time over bare floats", last.ours_s / last.bare_s, "x"))
         result.append(Figure(f"{policy}, {last.jobs:,} jobs: memory", last.memory_gb, "GB", most=2.0))
-    for point in crowded:
-        name = f"{point.policy}, {point.jobs:,} jobs, overloaded, {point.most_unfinished:,} at once: time over floor"
-        result.append(Figure(name, point.ratio, "x"))
     return result
 
 
-def _tell(point: Point) -> None:
+def tell(point: Point) -> None:
+    """Say on stderr how a run went: all of them together take minutes."""
     text = f"  {point.policy} {point.jobs:,} jobs: {point.ours_s:.2f} s, {point.ratio:.1f} x the floor"
     print(text, file=sys.stderr, flush=True)
 

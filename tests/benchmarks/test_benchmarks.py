@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import golden_run, growth, million, start, tables
+from benchmarks import golden_run, growth, million, overload, start, tables
 from benchmarks.document import fill
 from benchmarks.emulated import demo
 from benchmarks.limits import Figure, failures
 from benchmarks.measure import bare_heap_floor, heap_floor
 from benchmarks.scale_chart import chart, curve_table
+from gpuyard.policies.registry import ORDERS
 
 
 def test_an_exceeded_limit_is_one_clear_line() -> None:
@@ -73,7 +74,18 @@ def test_the_curve_has_a_line_for_each_policy() -> None:
     ]
     drawn = [line for line in chart(points).axes[0].get_lines() if line.get_marker() not in {"None", ""}]
     assert [np.asarray(line.get_ydata()).tolist() for line in drawn] == [[2.0, 2.0]] * 3
-    assert not failures(million.figures(points, []))
+    assert not failures(million.figures(points))
+
+
+def test_an_order_that_overload_makes_slow_is_a_failure() -> None:
+    assert {policy.partition("+")[0] for policy in overload.POLICIES} == set(ORDERS.names)
+    points = [
+        million.Point(policy, 10, 51.0 if policy == "las+tune" else 49.0, 1.0, 0.5, 0.3, 5)
+        for policy in overload.POLICIES
+    ]
+    (failure,) = failures(overload.figures(points))
+    assert "las+tune, 10 jobs" in failure
+    assert "limit ≤ 50" in failure
 
 
 def test_every_job_ends_in_the_floors_too() -> None:
