@@ -60,4 +60,4 @@ def _at_home(jobs: Jobs, books: Books, job: int, demand: Floats, free: Floats, s
     score = demand[0] * (free[node, 0] + jobs.size[job] / scale[0])
     for r in range(1, len(demand)):
         score += demand[r] * (free[node, r] + books.line_amounts[line, r - 1] * books.lines[job] / scale[r])
-    return score
+    return float(score)
