@@ -118,16 +118,17 @@ class Snapshot:
     @property
     def remaining_iterations(self) -> Floats:
         """Work left."""
-        from gpuyard.policies.columns import iterations_left
-
-        return iterations_left(self._moment.boxed, self._active, self.now)
+        active, progress = self._active, self._tables.progress
+        span = np.maximum(self.now - progress.since[active], 0.0)
+        if progress.credit_s[0] > 0:
+            span = np.rint(span / progress.credit_s[0])
+        done = progress.done[active] + progress.rate[active] * span
+        return np.maximum(self._tables.jobs.iterations[active] - done, 0.0)
 
     @property
     def seconds_per_iteration(self) -> Floats:
         """At the speed that each job may expect of the policy's allocation."""
-        from gpuyard.policies.columns import iteration_times
-
-        return iteration_times(self._moment.boxed, self._active, self._expected_speed)
+        return self._tables.jobs.iteration_s[self._active] / self._expected_speed[self._active]
 
     @property
     def remaining_s(self) -> Floats:

@@ -111,6 +111,8 @@ def _admit(
             met[listed] = i
             listed += 1
             running -= 1
+        if left < jobs.smallest[0]:
+            continue
         need = jobs.need[job]
         if left < need or jobs.types[job] == 0:
             continue
@@ -201,8 +203,8 @@ def admit_and_place(
         np.empty(room, dtype=np.int32), np.full(len(order), -1, dtype=np.int64),
         np.empty(books.busy[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
     )  # fmt: skip
-    ranked = len(required) == 0 and len(new) >= MANY
-    ranking = open_ranking(jobs, books, width if ranked else 0)
+    ranked = len(required) == 0 and len(new) >= MANY and bool(draft.whole_free.any())
+    ranking = open_ranking(jobs, draft, width if ranked else 0)
     if not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons):
         used = _used_by_leavers(jobs, books, quotas)
         _fill(draft, jobs, books, order, quotas, used, mode, required, type_speed, choices, reasons)

@@ -150,8 +150,7 @@ def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int
                 job = books.line_holder[place]
                 stays = not leaving[books.slot[job]] and books.state[job] != RELEASING
                 if stays and _first_on_dirty(books, dirty, job, place):
-                    if len(into):
-                        into[count] = job
+                    into[count] = job
                     count += 1
                 place = books.following[place]
     return count
@@ -165,10 +164,8 @@ def _gather(books: Books, placements: Placements) -> Sharers:
     for job in placements.jobs:
         if books.slot[job] >= 0:
             leaving[books.slot[job]] = 1
-    settled = np.empty(
-        _list_settled(books, placements.draft.dirty, leaving, np.empty(0, dtype=np.int64)), dtype=np.int64
-    )
-    _list_settled(books, placements.draft.dirty, leaving, settled)
+    settled = np.empty(books.busy[0], dtype=np.int64)
+    settled = settled[: _list_settled(books, placements.draft.dirty, leaving, settled)]
     newcomers = len(placements.jobs)
     jobs = np.empty(newcomers + len(settled), dtype=np.int64)
     jobs[:newcomers] = placements.jobs

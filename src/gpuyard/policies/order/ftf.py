@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpuyard.policies.plan import Keys
-from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
 def ftf(snapshot: Snapshot) -> Keys:
@@ -13,7 +11,10 @@ def ftf(snapshot: Snapshot) -> Keys:
 
     The ratio compares the time a job will have spent in the cluster, if it runs from now on, with its time alone.
     """
-    iteration_s = snapshot.seconds_per_iteration
-    alone = np.maximum(snapshot.iterations * iteration_s, 1e-9)
-    ratio = (snapshot.now - snapshot.arrival_s + snapshot.remaining_iterations * iteration_s) / alone
-    return Keys(-ratio, running_rate=-(1.0 - snapshot.pace) / alone, waiting_rate=-1.0 / alone)
+    from gpuyard.policies.order.fairness import finish_time_ratios
+
+    moment, left = moment_of(snapshot), snapshot.remaining_iterations
+    ratios = finish_time_ratios(
+        moment.boxed, moment.active, left, snapshot.seconds_per_iteration, snapshot.pace, snapshot.now
+    )
+    return Keys(*ratios)

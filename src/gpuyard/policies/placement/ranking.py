@@ -26,24 +26,33 @@ _ROWS, _CHANGES = 0, 1
 
 
 class Ranking(NamedTuple):
-    """What the nodes score for the shapes of jobs met so far, while a plan is being made."""
+    """What the nodes score for the shapes of jobs met so far, while a plan is being made.
 
+    Nodes are those with a free GPU when it was opened, and known by their place among them: in a full cluster, few.
+    """
+
+    nodes: Ints
+    place: Ints  # node -> its place; -1 for the others
     row: Ints  # shape x GPU type -> its row in the tables, -1 before it is met
-    score: Floats  # row x node; infinite where there is no room
-    best: Small  # row x part of the nodes -> the best node there; part k is made of 2k and 2k + 1, 1 is all nodes
+    score: Floats  # row x place; infinite where there is no room
+    best: Small  # row x part of the nodes -> the best place there; part k is made of 2k and 2k + 1, 1 is all nodes
     known: Ints  # row -> how many of the changes its scores include
-    changed: Ints  # nodes on which somebody was placed, one after the other
+    changed: Ints  # places in which somebody was placed, one after the other
     counts: Ints  # rows in use, changes
 
 
 @kernel
-def open_ranking(jobs: Jobs, books: Books, most_changes: int) -> Ranking:
+def open_ranking(jobs: Jobs, draft: Draft, most_changes: int) -> Ranking:
     """A ranking that has met no job yet; with room for no change it will not meet any."""
-    nodes = len(books.up)
+    chosen = np.flatnonzero(draft.whole_free if most_changes else draft.whole_free[:0])
+    place = np.full(len(draft.whole_free), -1, dtype=np.int64)
+    for k in range(len(chosen)):
+        place[chosen[k]] = k
+    nodes = len(chosen)
     shapes, types = jobs.shapes[0] if most_changes else 0, jobs.type_speed.shape[1]
     rows = min(shapes * types, _MOST_ROWS)
     return Ranking(
-        np.full((shapes, types), -1, dtype=np.int64), np.empty((rows, nodes)),
+        chosen, place, np.full((shapes, types), -1, dtype=np.int64), np.empty((rows, nodes)),
         np.empty((rows, 2 * nodes), dtype=np.int32), np.empty(rows, dtype=np.int64),
         np.empty(most_changes, dtype=np.int64), np.zeros(2, dtype=np.int64),
     )  # fmt: skip
@@ -61,11 +70,11 @@ def best_node(ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int
         ranking.counts[_ROWS] += 1
         ranking.row[shape, gpu_type] = row
         _score_all(ranking, draft, jobs, books, job, gpu_type, mode, row)
-    elif 2 * (ranking.counts[_CHANGES] - ranking.known[row]) > len(books.up):
+    elif 2 * (ranking.counts[_CHANGES] - ranking.known[row]) > len(ranking.nodes):
         _score_all(ranking, draft, jobs, books, job, gpu_type, mode, row)
     else:
         for i in range(ranking.known[row], ranking.counts[_CHANGES]):
-            if draft.whole_free[ranking.changed[i]] >= books.lines[job]:
+            if draft.whole_free[ranking.nodes[ranking.changed[i]]] >= books.lines[job]:
                 _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, ranking.changed[i])
     ranking.known[row] = ranking.counts[_CHANGES]
     return _first_with_room(ranking, draft, jobs, books, job, gpu_type, mode, row)
@@ -77,10 +86,10 @@ def _first_with_room(
 ) -> int:
     """The best node of a row; nodes that were filled since keep their scores until they come up here: most never do."""
     best = ranking.best[row, 1]
-    while ranking.score[row, best] < np.inf and draft.whole_free[best] < books.lines[job]:
+    while ranking.score[row, best] < np.inf and draft.whole_free[ranking.nodes[best]] < books.lines[job]:
         _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, best)
         best = ranking.best[row, 1]
-    return int(best) if ranking.score[row, best] < np.inf else -1
+    return int(ranking.nodes[best]) if ranking.score[row, best] < np.inf else -1
 
 
 @inner
@@ -89,36 +98,38 @@ def note_changes(ranking: Ranking, books: Books, gpu_ids: Small, first: int, las
     for i in range(first, last):
         node = books.gpu_node[gpu_ids[i]]
         if i == first or node != books.gpu_node[gpu_ids[i - 1]]:
-            ranking.changed[ranking.counts[_CHANGES]] = node
-            ranking.counts[_CHANGES] += 1
+            place = ranking.place[node]
+            if place >= 0:
+                ranking.changed[ranking.counts[_CHANGES]] = place
+                ranking.counts[_CHANGES] += 1
 
 
 @inner
 def _score_all(
     ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int
 ) -> None:
-    nodes = len(books.up)
-    for node in range(nodes):
-        ranking.score[row, node] = _score_of(draft, jobs, books, job, gpu_type, mode, node)
-        ranking.best[row, nodes + node] = node
-    for part in range(nodes - 1, 0, -1):
+    places = len(ranking.nodes)
+    for place in range(places):
+        ranking.score[row, place] = _score_of(draft, jobs, books, job, gpu_type, mode, ranking.nodes[place])
+        ranking.best[row, places + place] = place
+    for part in range(places - 1, 0, -1):
         ranking.best[row, part] = _better(ranking, row, ranking.best[row, 2 * part], ranking.best[row, 2 * part + 1])
 
 
 @inner
 def _score_anew(
-    ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int, node: int
+    ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int, place: int
 ) -> None:
     """Ask one node again; parts of the nodes whose best that cannot change are left alone."""
-    before = ranking.score[row, node]
-    ranking.score[row, node] = _score_of(draft, jobs, books, job, gpu_type, mode, node)
-    part = (len(books.up) + node) // 2
-    if ranking.score[row, node] <= before:
-        while part > 0 and _better(ranking, row, ranking.best[row, part], node) == node:
-            ranking.best[row, part] = node
+    before = ranking.score[row, place]
+    ranking.score[row, place] = _score_of(draft, jobs, books, job, gpu_type, mode, ranking.nodes[place])
+    part = (len(ranking.nodes) + place) // 2
+    if ranking.score[row, place] <= before:
+        while part > 0 and _better(ranking, row, ranking.best[row, part], place) == place:
+            ranking.best[row, part] = place
             part //= 2
     else:
-        while part > 0 and ranking.best[row, part] == node:
+        while part > 0 and ranking.best[row, part] == place:
             ranking.best[row, part] = _better(
                 ranking, row, ranking.best[row, 2 * part], ranking.best[row, 2 * part + 1]
             )
@@ -134,6 +145,6 @@ def _score_of(draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, m
 
 @inner
 def _better(ranking: Ranking, row: int, a: int, b: int) -> int:
-    """Of two nodes the one with the lower score; of equals the first."""
+    """Of two places the one with the lower score; of equals the first."""
     one, other = ranking.score[row, a], ranking.score[row, b]
     return a if one < other or (one == other and a < b) else b
