@@ -98,3 +98,12 @@ def test_a_job_whose_work_nobody_knows_counts_as_the_longest(policy: str, tmp_pa
     assert snapshot.remaining_s[0] > snapshot.remaining_s[1]
     plan = named_plan(snapshot, decide(resolve(policy), snapshot))
     assert {one["job"] for one in plan["start"]} == {"endless", "long"}
+
+
+@pytest.mark.parametrize("order", ["srtf", "srsf", "ftf", "fifo"])
+def test_of_jobs_whose_work_nobody_knows_the_first_to_come_goes_first(order: str) -> None:
+    snapshot = Snapshot.of(
+        facts(*(Job(name, at, 2, model) for name, at, model in [("b", 9.0, "gnmt"), ("a", 5.0, "res50")]))
+    )
+    plan = named_plan(snapshot, decide(resolve(f"{order}+proportional"), snapshot))
+    assert [one["job"] for one in plan["start"]] == ["a"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,8 +40,11 @@ MODELS = (
 ONE_GPU = Cluster.parse("1x1")
 
 
-def run(jobs: list[Job], cluster: Cluster = ONE_GPU, policy: str = "fifo+tune", **options: Any) -> Run:
-    zoo = Zoo({each.name: each for each in MODELS}, (), {})
+def run(
+    jobs: list[Job], cluster: Cluster = ONE_GPU, policy: str = "fifo+tune", models: Sequence[ModelProfile] = MODELS,
+    **options: Any,
+) -> Run:  # fmt: skip
+    zoo = Zoo({each.name: each for each in models}, (), {})
     return simulate_cluster(cluster, workload(*jobs), policy, Options(**options), zoo=zoo)
 
 
@@ -104,6 +109,28 @@ def test_a_checkpoint_keeps_what_was_done_at_each_speed() -> None:
     jobs = [half(0, "a", 1000), half(1, "b", 400)]
     done = run(jobs, failures=(Failure(0, 1600.0, 100.0),), checkpoint_every_s=600.0)
     assert finishes(done) == pytest.approx({0: 3200.0, 1: 1200.0})
+
+
+def test_the_slowdown_is_that_on_the_gpu_type_they_share() -> None:
+    # c at 0.5 / 1.2 ends at 2400; by then a has done 960 at 0.4, and does 40 more at 0.5.
+    mixed = Cluster.parse("1x1:type=V100+1x1:type=A100")
+    done = run([half(0, "a", 1000, types="V100"), half(1, "c", 1000, types="V100")], mixed)
+    assert finishes(done) == pytest.approx({0: 2480.0, 1: 2400.0})
+
+
+def test_a_change_of_speed_while_a_job_starts_up_does_not_shorten_that() -> None:
+    # b does 200 by 600, when c takes its half; it starts again at 1500, works from 1600 on, at 0.5 / 1.5.
+    jobs = [half(0, "a", 10000, priority=1), half(1, "b", 400), half(2, "c", 360, at=600.0, priority=1)]
+    assert finishes(run(jobs, restart_cost_s=100.0))[1] == pytest.approx(2200.0)
+
+
+@pytest.mark.parametrize("policy", ["fifo+tune", "srtf+tune", "las+proportional"])
+def test_jobs_do_not_flee_from_gpu_to_gpu_before_their_neighbours(policy: str) -> None:
+    """Both prefer the A100, by a fifth, and lose more by each other there: but whoever moved would be followed."""
+    pair = replace(model("pair", Slowdown("pair", 3.0)), gpu_speed={"A100": 1.2})
+    mixed = Cluster.parse("1x1:type=A100+1x1:type=V100")
+    done = run([half(0, "pair", 2000), half(1, "pair", 2000)], mixed, policy, models=(pair,), migration_cost_s=200.0)
+    assert column(done, "moves") == {0: 0, 1: 0}
 
 
 JOBS = st.lists(

@@ -39,7 +39,7 @@ WAIT_REASONS = (
     WaitReason(
         name="gpus",
         code=1,
-        lacks="all GPUs it may use are taken by jobs ahead of it",
+        lacks="too few of the GPUs it may use are free, the others are taken by jobs ahead of it",
         because="because {gpus} were taken by jobs ahead of it",
         helps="more GPUs or a lower load; an order that prefers it (srtf or las if it is short), or a higher priority",
         label="GPUs taken by jobs ahead",
@@ -47,10 +47,10 @@ WAIT_REASONS = (
     WaitReason(
         name="fragments",
         code=2,
-        lacks="GPUs are free, but too few or too scattered for it",
-        because="because the free GPUs were too few or too scattered",
+        lacks="enough GPUs are free, but too scattered for it",
+        because="because the free GPUs were too scattered",
         helps="fewer GPUs per job, or a placement that keeps whole nodes free, such as best-fit",
-        label="free GPUs too few or scattered",
+        label="free GPUs too scattered",
     ),
     WaitReason(
         name="resources",

@@ -22,6 +22,9 @@ from gpuyard.core.grants import GrantState
 from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
 
+NOBODY = "(nobody)"
+"""The tenant of strangers: what they hold is on no quota."""
+
 
 @dataclass(frozen=True)
 class NodeFact:
@@ -109,7 +112,8 @@ class Facts:
     ) -> None:
         """Somebody whom no policy decides about holds these GPUs, or a part of one, and amounts beside them."""
         size = share if share < 1 else len(gpus)
-        self.add_job(Job(holder, max(self.now_s, 0.0), size, "generic", iterations=1.0))  # type: ignore[arg-type]
+        stranger = Job(holder, max(self.now_s, 0.0), size, "generic", iterations=1.0, tenant=NOBODY)  # type: ignore[arg-type]
+        self.add_job(stranger)
         self.hold(holder, gpus, state=GrantState.RELEASING, **amounts)
 
     def hold(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.core.books import RELEASING, mark_touched, set_state
+from gpuyard.core.books import DEMANDS, RELEASING, Books, held_gpus, mark_touched, set_state
 from gpuyard.core.cluster import Cluster, NodeGroup
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import WHOLE, GrantState
@@ -18,7 +18,7 @@ from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.policies.fact_rules import check_facts
 from gpuyard.policies.facts import Facts, Holding, JobFact
-from gpuyard.policies.jobs import build_jobs
+from gpuyard.policies.jobs import Jobs, build_jobs
 from gpuyard.policies.tables import JobProgress, Moment, Tables, done_at
 from gpuyard.profiles import Zoo
 
@@ -50,12 +50,12 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
     workload = Workload.from_jobs((fact.job for fact in facts.jobs.values()), source="snapshot")
     known = sorted(facts.jobs.values(), key=lambda fact: fact.job.arrival_s)  # as a workload sorts them
     jobs = build_jobs(workload, cluster, zoo, recorded_on=facts.recorded_on, refuse=False)
-    ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand / jobs.gpus[:, None])
+    ledger = Ledger.of(cluster, jobs.gpus, jobs.part, _demand(jobs, known))
     _hold(ledger, cluster, known)
     for number, node in enumerate(facts.nodes.values()):
         if not node.up:
             ledger.close(number)
-    progress = _progress(facts, known, jobs.best_speed, jobs.iteration_s)
+    progress = _progress(facts, known, _speeds(jobs, ledger.books), jobs.iteration_s)
     mark_touched(ledger.books, [number for number, node in enumerate(facts.nodes.values()) if node.changed])
     moment = Moment(
         Tables(jobs, ledger.books, progress), _active(facts, known), quota_limits(facts.quotas, workload.tenants)
@@ -80,10 +80,29 @@ def _hold(ledger: Ledger, cluster: Cluster, known: list[JobFact]) -> None:
         set_state(ledger.books, number, int(fact.holds.state))
 
 
-def _progress(facts: Facts, known: list[JobFact], best_speed: Floats, iteration_s: Floats) -> JobProgress:
+def _demand(jobs: Jobs, known: list[JobFact]) -> Floats:
+    """What each job would like beside each GPU; of one on the way out only what it still has counts."""
+    demand = jobs.demand / jobs.gpus[:, None]
+    for number, fact in enumerate(known):
+        if fact.holds is not None and fact.holds.state == GrantState.RELEASING:
+            demand[number] = fact.holds.per_gpu[:DEMANDS]
+    return demand
+
+
+def _speeds(jobs: Jobs, books: Books) -> Floats:
+    """The best speed of each job: of one that runs, on the GPU type that it has, and less if it is spread."""
+    speed = jobs.best_speed.copy()
+    for number in books.holders[: books.busy[0]]:
+        nodes = books.gpu_node[held_gpus(books, number)]
+        speed[number] = max(jobs.type_speed[number, jobs.node_type[nodes[0]]], 1e-9)
+        speed[number] *= jobs.penalty[jobs.job_class[number]] if len(set(nodes.tolist())) > 1 else 1.0
+    return speed
+
+
+def _progress(facts: Facts, known: list[JobFact], usual: Floats, iteration_s: Floats) -> JobProgress:
     now = facts.now_s
     runs = np.array([fact.holds is not None for fact in known])
-    speed = np.array([best if fact.speed is None else fact.speed for fact, best in zip(known, best_speed, strict=True)])
+    speed = np.array([one if fact.speed is None else fact.speed for fact, one in zip(known, usual, strict=True)])
     began = now - facts.start_cost_s  # by now it has worked for as long as a start takes
     since = np.array([began if fact.works_from_s is None else fact.works_from_s for fact in known])
     rate = np.where(runs, speed / iteration_s, 0.0)

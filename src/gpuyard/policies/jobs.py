@@ -35,6 +35,7 @@ class Jobs(NamedTuple):
     ranked: Ints  # one number: 0 when all jobs have the same priority
     types: Ints  # bit t is set when GPU type t of the cluster will do
     type_speed: Floats  # job x GPU type: the best speed there
+    type_kind: Ints  # job x GPU type: the kind of node with that type on which it is fastest
     share_type_speed: Floats  # job x GPU type: the speed there with the proportional share
     iterations: Floats
     iteration_s: Floats  # at relative speed 1.0
@@ -106,6 +107,7 @@ def build_jobs(
         ),
         iteration_s=iteration_s,
         best_speed=_positive(type_speed.max(axis=1)),
+        type_kind=_type_kind(demand_speed, kind_type, len(cluster.gpu_types)),
         share_type_speed=share_type_speed,
         share_speed=_positive(share_type_speed.max(axis=1)),
         demand=demand,
@@ -176,6 +178,14 @@ def _by_type(speed: Floats, kind_type: Ints, types: Ints, count: int) -> Floats:
         if t >= 0:
             best[:, t] = np.where(types >> t & 1, np.maximum(best[:, t], speed[:, k]), best[:, t])
     return best
+
+
+def _type_kind(speed: Floats, kind_type: Ints, count: int) -> Ints:
+    found = np.zeros((len(speed), count), dtype=np.int64)
+    for t in range(count):
+        kinds = np.flatnonzero(kind_type == t)
+        found[:, t] = kinds[speed[:, kinds].argmax(axis=1)]
+    return found
 
 
 def _positive(speed: Floats) -> Floats:

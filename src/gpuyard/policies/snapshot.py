@@ -18,7 +18,7 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.books import DEMANDS
 from gpuyard.policies.facts import Facts
 from gpuyard.policies.instant import Instant, facts_of, instant_of, job_id_of
-from gpuyard.policies.tables import Moment, Tables
+from gpuyard.policies.tables import FOREVER_S, Moment, Tables
 from gpuyard.profiles import Zoo, load_zoo
 
 
@@ -133,7 +133,7 @@ class Snapshot:
     @property
     def remaining_s(self) -> Floats:
         """Time left if each job ran from now on at the speed that it may expect."""
-        return self.remaining_iterations * self.seconds_per_iteration
+        return np.minimum(self.remaining_iterations * self.seconds_per_iteration, FOREVER_S)
 
     @property
     def pace(self) -> Floats:

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=tuple[Any, ...])
 
 
+FOREVER_S = 1e12
+"""Times left are no longer than this, so that jobs whose work nobody knows are equal in that."""
+
+
 class JobProgress(NamedTuple):
     """How far every job is, as a line: a running job has done `done + rate * (time since `since`)` iterations.
 

@@ -92,6 +92,18 @@ STORIES |= {
     "less what the network between nodes costs": Story(
         [SLOW, node("m", 1, gpu_type="A100"), node("n", 1, gpu_type="A100"), runs("r", "t0 t1", **ON_T4)],
         1000.0, {"r": "m0 n0"}, {}),
+    # p leaves the V100 to q: 500 s instead of 1000, and 1000 s instead of 2000.
+    "what one leaves the next can have": Story(
+        [node("x", 1, gpu_type="A100"), node("v", 1), node("t", 1, gpu_type="T4"),
+         runs("p", "v0", "modern", seconds=1000, speed=1.0), runs("q", "t0", at=1, **ON_T4)],
+        500.0, {"p": "x0", "q": "v0"}, {"q": "x0"}),
+    # Nobody says how fast it is: as fast as it can be on a T4.
+    "a speed that nobody states is that of the type it has": Story(
+        [SLOW, NEW, runs("r", "t0", "modern", seconds=1000)], 1500.0, {"r": "n0"}, {}),
+    # w may only use T4s; it gets the one that r leaves.
+    "what it leaves is for those who wait": Story(
+        [node("t", 1, gpu_type="T4"), NEW, runs("r", "t0", **ON_T4), waits("w", types="T4", at=1)],
+        1500.0, {"r": "n0", "w": "t0"}, {}),
     "nobody goes who is still starting": Story(
         [SLOW, NEW, runs("r", "t0", works_from_s=9, **ON_T4)], 1500.0, {}, {}),
 }  # fmt: skip
@@ -117,6 +129,9 @@ UNMOVED: dict[str, tuple[list[Node | Known], dict[str, str]]] = {
     "all have just been moved": (
         [A, B, runs("s", "a0", works_from_s=9), runs("t", "b0", works_from_s=9), waits("pair", 2, at=1)],
         {"pair": "a1 b1"}),
+    "nobody came or went, though a faster type is free": (
+        [node("t", 1, gpu_type="T4", changed=False), node("n", 1, gpu_type="A100", changed=False),
+         runs("r", "t0", **ON_T4)], {}),
     "nobody came or went": (
         [node("a", 2, changed=False), node("b", 2, changed=False), runs("s", "a0"), runs("t", "b0"),
          runs("pair", "a1 b1", at=1, speed=0.5)], {}),

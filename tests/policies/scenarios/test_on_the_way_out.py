@@ -85,6 +85,17 @@ def facts() -> Facts:
     return facts
 
 
+@pytest.mark.parametrize("allocate", ["proportional", "tune", "opt"])
+def test_new_jobs_keep_away_from_nodes_whose_cpus_it_still_has(allocate: str) -> None:
+    parts: list[Node | Known] = [node("b", 2), node("v", 2), leaves("x", "b0", cpus=6), waits("w", model="hungry")]
+    assert told(f"fifo+{allocate}", scene(*parts)).gets == {"w": "v0"}
+
+
+def test_strangers_are_on_nobody_s_quota(facts: Facts) -> None:
+    facts.quotas["default"] = 1.0
+    assert told("fifo+tune", Snapshot.of(facts)).gets == {"mine": "a1"}
+
+
 def test_strangers_occupy_what_they_hold(facts: Facts) -> None:
     snapshot = Snapshot.of(facts)
     assert snapshot.job_id.tolist() == ["mine"]

@@ -112,6 +112,11 @@ TYPES = {
         "fifo+proportional", [OLD, node("n", 4, gpu_type="A100", cpus=2), waits("x", model="modern")], {"x": "v0"}),
     "tune goes by what the demand gives": Story(
         "fifo+tune", [OLD, node("n", 4, gpu_type="A100", cpus=2), waits("x", model="modern")], {"x": "n0"}),
+    # Two A100s with 2 CPUs: x can have both CPUs and 2.0. With the share, one CPU, y would have 1.0, as on a V100.
+    "what others can use is no longer left": Story(
+        "fifo+tune",
+        [OLD, node("n", 2, gpu_type="A100", cpus=2), waits("x", model="modern"), waits("y", model="modern", at=1)],
+        {"x": "n0", "y": "v0"}),
     # Both may go anywhere; the first in line takes the A100s, and what it takes is no longer left for the second.
     "those before it count": Story(
         BEST, [OLD, NEW, waits("x", 2, "modern"), waits("y", 1, "modern", at=1)], {"x": "n0 n1", "y": "v0"}),
@@ -137,3 +142,15 @@ def test_best_fit_forgets_what_those_wanted_who_have_left() -> None:
     run, _ = simulated("2x2", jobs, "fifo+tune")
     first_spans = dict(reversed(run.timeline.select("job_id", "gpu_ids").rows()))
     assert first_spans == {"first": [0], "other": [2], "x": [0]}
+
+
+def test_of_many_who_start_each_goes_by_what_those_before_it_left() -> None:
+    # w1 takes z2 z3, wide takes all of a and two GPUs of c: c has 2 left, b has 3, and w2 fits most closely on c.
+    nodes = [node(name) for name in "zabcdefghijkl"]
+    jobs = [waits("w1", 2, "nimble", at=1), waits("wide", 6, "nimble", at=2), waits("w2", 2, "nimble", at=3)]
+    singles = [waits(f"s{number}", model="nimble", at=4) for number in range(30)]
+    held = [runs("r2", "z0 z1", "nimble"), runs("r1", "b0", "nimble")]
+    plan = told("fifo+proportional:placement=consolidating", scene(*nodes, *held, *jobs, *singles, move_cost_s=1e9))
+    assert {name: plan.gets[name] for name in ("w1", "wide", "w2")} == {
+        "w1": "z2 z3", "wide": "a0 a1 a2 a3 c0 c1", "w2": "c2 c3",
+    }  # fmt: skip

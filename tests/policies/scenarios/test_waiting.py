@@ -90,3 +90,12 @@ def test_who_gets_its_place_back_does_not_move() -> None:
     world = scene(node("a", 2), node("b", 1), runs("h", "a0", cpus=4), wide, runs("y", "b0", at=2))
     plan = told("fifo+greedy:placement=first-fit", world)
     assert (plan.gets, plan.stops, plan.waits) == ({"y": "b0"}, set(), {"wide": "resources"})
+
+
+def test_a_quota_counts_to_the_thousandth() -> None:
+    # 2.01 GPUs are 2010 thousandths, though 2.01 * 1000 is less than that in binary.
+    snapshot = scene(
+        node("a", 2), node("b", 2), waits("x", 2, tenant="red"), waits("y", 0.01, tenant="red", at=1),
+        quotas={"red": 2.01},
+    )  # fmt: skip
+    assert told("fifo+tune", snapshot).waits == {}

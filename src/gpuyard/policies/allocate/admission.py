@@ -1,7 +1,6 @@
-"""Who gets GPUs, and which: admission in order, kept places for those who run, and places for those who start.
+"""Who gets which GPUs: kept places for those who run and are admitted again, and places for those who start.
 
-All allocations share this. Jobs are admitted by GPU count, later jobs filling what earlier ones cannot use. Whoever
-runs and is admitted again stays where it is: a move costs a restart in any real cluster.
+All allocations share this. Whoever runs stays where it is: a move costs a restart in any real cluster.
 """
 
 from __future__ import annotations
@@ -11,16 +10,26 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
+from gpuyard.core.books import DEMANDS, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.consolidation import Choices, consolidate
+from gpuyard.policies.allocate.counting import (
+    OUT,
+    STAYS,
+    TypeSpeeds,
+    admit,
+    next_type,
+    pools,
+    type_amounts,
+    used_by_leavers,
+)
 from gpuyard.policies.allocate.faster_types import free_by_type, move_to_faster_types
 from gpuyard.policies.arrange import arrange
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.placement.choosing import Draft, assign, open_draft, place, release, write
 from gpuyard.policies.placement.ranking import MANY, Ranking, best_node, note_changes, open_ranking
-from gpuyard.policies.plan import FRAGMENTS, GPUS, NODES, PLACED, QUOTA, RESOURCES
+from gpuyard.policies.plan import FRAGMENTS, PLACED, RESOURCES
 from gpuyard.policies.tables import Tables
 
 
@@ -33,114 +42,6 @@ class Placements(NamedTuple):
     stopped: Ints
     reasons: Bytes
     draft: Draft
-
-
-STAYS, OUT = -2, -1
-"""Not a GPU type to go to: the job stays where it is, or is not admitted."""
-
-
-@inner
-def _choose_type(jobs: Jobs, type_speed: Floats, job: int, pool: Ints, need: int) -> int:
-    """The type on which the job is fastest among those with enough GPUs left; of equals, the one with most left."""
-    best = -1
-    for t in range(len(pool)):
-        if not jobs.types[job] >> t & 1 or pool[t] < need:
-            continue
-        gain = 1.0 if best < 0 else type_speed[job, t] - type_speed[job, best]
-        if gain > 0.0 or (gain == 0.0 and pool[t] > pool[best]):
-            best = t
-    return best
-
-
-@inner
-def _next_type(jobs: Jobs, type_speed: Floats, job: int, tried: int) -> int:
-    """The type on which the job is fastest among those not tried yet; -1 after the last."""
-    best = -1
-    for t in range(type_speed.shape[1]):
-        left = jobs.types[job] >> t & 1 and not tried >> t & 1
-        if left and (best < 0 or type_speed[job, t] > type_speed[job, best]):
-            best = t
-    return best
-
-
-@kernel
-def _pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
-    """Thousandths of GPUs of each type that may be handed out: all but those of holders on the way out."""
-    pool = np.zeros(max(jobs.node_type.max() + 1, 1), dtype=np.int64)
-    for node in range(len(books.up)):
-        if jobs.node_type[node] >= 0 and (books.up[node] or not in_service):
-            pool[jobs.node_type[node]] += books.node_gpus[node] * WHOLE
-    for k in range(books.busy[0]):
-        holder = books.holders[k]
-        if books.state[holder] == RELEASING:
-            for line in range(books.first_line[holder], books.first_line[holder] + books.lines[holder]):
-                pool[jobs.node_type[books.line_node[line]]] -= books.line_part[line]
-    return pool
-
-
-@kernel
-def _used_by_leavers(jobs: Jobs, books: Books, quotas: Ints) -> Ints:
-    """Thousandths of GPUs that each tenant holds through jobs on the way out; empty when nobody has a quota."""
-    used = np.zeros(len(quotas), dtype=np.int64)
-    if len(quotas):
-        for k in range(books.busy[0]):
-            if books.state[books.holders[k]] == RELEASING:
-                used[jobs.tenant[books.holders[k]]] += jobs.need[books.holders[k]]
-    return used
-
-
-@inner
-def _admit(
-    jobs: Jobs, books: Books, order: Ints, quotas: Ints, pool: Ints, missing: int, used: Ints, reasons: Bytes,
-    target: Ints, met: Ints, type_speed: Floats,
-) -> tuple[int, int]:  # fmt: skip
-    """Choose by GPU count alone: for each job a GPU type to go to, STAYS or OUT.
-
-    Returns how many are to be placed, and how many positions are listed in `met`: of all who are admitted or run.
-    """
-    left = pool.sum()
-    one_type = len(pool) == 1
-    arrivals, listed, running = 0, 0, books.busy[0]  # those on the way out are not in the order: it never gets to 0
-    for i in range(len(order)):
-        reasons[i] = NODES if missing > 0 else GPUS
-        if left < jobs.smallest[0] and running == 0:
-            continue
-        job = order[i]
-        target[i] = OUT
-        if books.slot[job] >= 0:
-            met[listed] = i
-            listed += 1
-            running -= 1
-        if left < jobs.smallest[0]:
-            continue
-        need = jobs.need[job]
-        if left < need or jobs.types[job] == 0:
-            continue
-        if len(quotas) and used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
-            reasons[i] = QUOTA
-            continue
-        kind = 0
-        if books.slot[job] >= 0:
-            if not one_type:
-                kind = jobs.node_type[books.gpu_node[books.line_gpu[books.first_line[job]]]]
-            if pool[kind] >= need:
-                target[i] = STAYS
-                reasons[i] = PLACED
-        if target[i] == OUT:
-            if not one_type:
-                kind = _choose_type(jobs, type_speed, job, pool, need)
-                if kind < 0:
-                    continue
-            target[i] = kind
-            arrivals += 1
-            if books.slot[job] < 0:
-                met[listed] = i
-                listed += 1
-        pool[kind] -= need
-        left -= need
-        if len(quotas):
-            used[jobs.tenant[job]] += need
-    return arrivals, listed
 
 
 @kernel
@@ -174,7 +75,7 @@ def _old_place_is_free(draft: Draft, jobs: Jobs, books: Books, job: int, require
 
 @kernel
 def admit_and_place(
-    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, required: Floats, type_speed: Floats, by_size: bool,
+    tables: Boxed[Tables], order: Ints, quotas: Ints, mode: int, required: Floats, speeds: TypeSpeeds, by_size: bool,
     move_cost_s: float, now: float,
 ) -> Placements:  # fmt: skip
     """Admit and place. `required` (job x kind x DEMANDS, per GPU) must be free beside the GPUs; if empty, nothing."""
@@ -182,10 +83,11 @@ def admit_and_place(
     reasons = np.empty(len(order), dtype=np.int8)
     target = np.empty(len(order), dtype=np.int64)
     met = np.empty(len(order), dtype=np.int64)
-    pool = _pools(jobs, books, True)
-    missing = _pools(jobs, books, False).sum() - pool.sum()
-    used = _used_by_leavers(jobs, books, quotas)
-    arrivals, listed = _admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met, type_speed)
+    pool = pools(jobs, books, True)
+    missing = pools(jobs, books, False).sum() - pool.sum()
+    used = used_by_leavers(jobs, books, quotas)
+    amounts = type_amounts(jobs, books, len(pool))
+    arrivals, listed = admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met, speeds, amounts)
     met = met[:listed]
     draft = open_draft(books)
     new = np.empty(arrivals, dtype=np.int64)
@@ -196,9 +98,9 @@ def admit_and_place(
     rearrange = jobs.widest[0] > 1 and len(required) == 0 and draft.dirty.any()
     if rearrange:
         room += 2 * len(books.gpu_free)
-    upgrade = len(pool) > 1 and len(required) == 0
+    upgrade = len(pool) > 1 and len(required) == 0 and draft.dirty.any()
     if upgrade:
-        room += books.busy[0] * jobs.widest[0]
+        room += 2 * books.busy[0] * jobs.widest[0]  # who moves, and who gets what they leave
     choices = Choices(
         np.empty(room, dtype=np.int32), np.full(len(order), -1, dtype=np.int64),
         np.empty(books.busy[0], dtype=np.int64), np.zeros(1, dtype=np.int64),
@@ -206,14 +108,18 @@ def admit_and_place(
     ranked = len(required) == 0 and len(new) >= MANY and bool(draft.whole_free.any())
     ranking = open_ranking(jobs, draft, width if ranked else 0)
     if not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons):
-        used = _used_by_leavers(jobs, books, quotas)
-        _fill(draft, jobs, books, order, quotas, used, mode, required, type_speed, choices, reasons)
+        used = used_by_leavers(jobs, books, quotas)
+        _fill(draft, jobs, books, order, quotas, used, mode, required, speeds, choices, reasons)
         met = np.arange(len(order))
     if upgrade:
         free = free_by_type(draft, jobs, books)
-        move_to_faster_types(
+        moved = move_to_faster_types(
             draft, jobs, books, progress, order, met, reasons, choices, free, mode, required, move_cost_s, now
         )
+        if moved:  # what they leave is for those who wait
+            used = used_by_leavers(jobs, books, quotas)
+            _fill(draft, jobs, books, order, quotas, used, mode, required, speeds, choices, reasons)
+            met = np.arange(len(order))
     if rearrange:
         for i in met:
             if books.slot[order[i]] >= 0:
@@ -278,7 +184,7 @@ def _note(draft: Draft, jobs: Jobs, books: Books, job: int, i: int, required: Fl
 @inner
 def _fill(
     draft: Draft, jobs: Jobs, books: Books, order: Ints, quotas: Ints, used: Ints, mode: int, required: Floats,
-    type_speed: Floats, choices: Choices, reasons: Bytes,
+    speeds: TypeSpeeds, choices: Choices, reasons: Bytes,
 ) -> None:  # fmt: skip
     """Offer what failed jobs left to the others, in order; one that just lost its place gets it back if it can."""
     for i in range(len(order)):
@@ -298,16 +204,18 @@ def _fill(
             found = True
         else:
             tried = 0
-            t = _next_type(jobs, type_speed, job, tried)
+            t = next_type(jobs, speeds, job, tried)
             while t >= 0 and not found:
                 found = place(draft, jobs, books, job, 1 << t, mode, required, choices.gpu_ids, choices.end[0])
                 tried |= 1 << t
-                t = _next_type(jobs, type_speed, job, tried)
+                t = next_type(jobs, speeds, job, tried)
         if found:
             _note(draft, jobs, books, job, i, required, choices)
             reasons[i] = PLACED
             if len(quotas):
                 used[jobs.tenant[job]] += need
+        else:
+            reasons[i] = RESOURCES if len(required) else FRAGMENTS
 
 
 @kernel

@@ -14,7 +14,7 @@ from gpuyard.policies.allocate.admission import Placements
 from gpuyard.policies.allocate.assignment import choose, split
 from gpuyard.policies.allocate.division import by_gain
 from gpuyard.policies.allocate.options import placement_option
-from gpuyard.policies.allocate.placing import find_places
+from gpuyard.policies.allocate.placing import find_places, share_or_more
 from gpuyard.policies.allocate.rounding import climb, place
 from gpuyard.policies.naming import Quantity, option
 from gpuyard.policies.placement.interface import Placement
@@ -36,7 +36,7 @@ class Opt:
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Solve anew whenever somebody came or went."""
         boxed = moment_of(snapshot).boxed
-        placements = find_places(snapshot, order, self.placement, largest_first=True)
+        placements = find_places(snapshot, order, self.placement, speeds=share_or_more(snapshot), largest_first=True)
         if not placements.draft.dirty.any():
             return by_gain(boxed, placements)
         admitted = order[placements.reasons == PLACED]

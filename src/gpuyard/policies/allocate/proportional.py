@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.allocate.counting import TypeSpeeds
 from gpuyard.policies.allocate.division import by_share
 from gpuyard.policies.allocate.options import placement_option
 from gpuyard.policies.allocate.placing import find_places
@@ -26,6 +27,7 @@ class Proportional:
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Admit in order, keep or find places, hand out shares."""
         moment = moment_of(snapshot)
-        placed = find_places(snapshot, order, self.placement, type_speed=moment.tables.jobs.share_type_speed)
+        shares = moment.tables.jobs.share_type_speed
+        placed = find_places(snapshot, order, self.placement, speeds=TypeSpeeds(shares, shares))
         amounts = by_share(moment.boxed, placed)
         return Plan(placed.jobs, placed.first, placed.gpu_ids, amounts, placed.stopped, placed.reasons)

@@ -6,7 +6,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.kernel import Boxed, kernel
-from gpuyard.policies.tables import Tables
+from gpuyard.policies.tables import FOREVER_S, Tables
 
 
 @kernel
@@ -18,8 +18,8 @@ def finish_time_ratios(
     key, running, waiting = np.empty(len(active)), np.empty(len(active)), np.empty(len(active))
     for i in range(len(active)):
         job = active[i]
-        alone = max(jobs.iterations[job] * iteration_s[i], 1e-9)
-        key[i] = -((now - jobs.arrival[job] + left[i] * iteration_s[i]) / alone)
+        alone = min(max(jobs.iterations[job] * iteration_s[i], 1e-9), FOREVER_S)
+        key[i] = -((now - jobs.arrival[job] + min(left[i] * iteration_s[i], FOREVER_S)) / alone)
         running[i] = -(1.0 - pace[i]) / alone
         waiting[i] = -1.0 / alone
     return key, running, waiting

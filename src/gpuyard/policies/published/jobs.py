@@ -55,6 +55,7 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         ranked=np.zeros(1, dtype=np.int64),
         types=np.ones(count, dtype=np.int64),
         type_speed=speedup[index][:, None],
+        type_kind=np.zeros((count, 1), dtype=np.int64),
         share_type_speed=np.ones((count, 1)),
         iterations=np.where(
             np.isfinite(workload.iterations), workload.iterations, np.floor(workload.duration_s / iteration_s)
