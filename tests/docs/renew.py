@@ -23,6 +23,9 @@ def renew(page: Path) -> None:
                 (folder / block.file).write_text(block.content)
             elif block.language == "bash":
                 shell(without_make(block.text), folder, environment)
+            elif block.language == "python":
+                (folder / "snippet.py").write_text(block.text)
+                shell("python snippet.py", folder, environment)
             elif block.language == "console":
                 fresh = _fresh(block, folder, environment)
                 text = text.replace(f"```console\n{block.text}```", f"```console\n{fresh}```")
