@@ -8,7 +8,7 @@ from typing import Any
 
 from numba.core import event
 
-COMPILING = "Compiling the simulator, once for each version of it: up to two minutes…"
+COMPILING = "Compiling the simulator, once for each version of it: about three minutes…"
 NOT_KEPT = (
     "note: the compiled code cannot be kept, for want of a folder that only you can write to; "
     "XDG_CACHE_HOME or GPUYARD_KERNEL_CACHE may name one"
