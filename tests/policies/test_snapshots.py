@@ -16,8 +16,8 @@ from tests.policies.scenarios.stories import node, scene, waits
 from tests.simulation.test_properties import ORDERS, PLACEMENTS, World, worlds
 
 from gpuyard.core.arrays import Floats
-from gpuyard.core.cluster import Cluster
-from gpuyard.core.workload import Workload
+from gpuyard.core.cluster import Cluster, NodeKind
+from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
 from gpuyard.policies.facts import Facts, opening_facts
@@ -231,3 +231,12 @@ def test_a_job_that_still_starts_up_does_so_after_loading(tmp_path: Path) -> Non
     loaded = Snapshot.load(tmp_path / "it.json")
     assert loaded.works_from_s.tolist() == [160.0]
     assert loaded.remaining_iterations.tolist() == [890.0]
+
+
+def test_whole_numbers_are_taken_as_any_others() -> None:
+    """Kernels tell 60 from 60.0, and would be compiled anew for it."""
+    facts = Facts(100, move_cost_s=60, start_cost_s=30)
+    facts.add_node("a", NodeKind(gpus=1))
+    facts.add_job(Job("x", 0, 1, "res50", iterations=100))
+    snapshot = Snapshot.of(facts)
+    assert [type(value) for value in (snapshot.now, snapshot.move_cost_s, snapshot.start_cost_s)] == [float] * 3

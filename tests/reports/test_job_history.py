@@ -35,7 +35,7 @@ def test_a_job_held_at_one_speed_says_when_it_wants_more_cpus() -> None:
 def test_waits_by_reason_have_hours_and_shares() -> None:
     waits = {wait["reason"]: wait for wait in job_history(three_jobs(), "2").waits}
     assert waits["GPUs taken by jobs ahead"]["hours"] == pytest.approx(1.0)
-    assert waits["free GPUs too few or scattered"]["share"] == pytest.approx(0.25)
+    assert waits["free GPUs too scattered"]["share"] == pytest.approx(0.25)
     assert len(waits) == 2
 
 

@@ -36,13 +36,13 @@ class Snapshot:
         start_cost_s: float = 0.0,
         expected_speed: Floats | None = None,
     ) -> None:
-        self.now = now
+        self.now = float(now)  # for whole numbers kernels would be compiled once more
         self.cluster = instant.cluster
         self.quotas: Mapping[str, float] = MappingProxyType(dict(quotas or {}))
         """GPUs that a tenant may hold; tenants that are not named may hold any number."""
-        self.move_cost_s = move_cost_s
+        self.move_cost_s = float(move_cost_s)
         """Seconds that a job loses when it moves."""
-        self.start_cost_s = start_cost_s
+        self.start_cost_s = float(start_cost_s)
         """Seconds that a job loses when it starts again."""
         self._instant, self._zoo = instant, zoo
         self._moment = moment = instant.moment
