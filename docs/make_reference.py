@@ -127,7 +127,7 @@ FIGURES = {
     "mean_wait_h": "mean hours without GPUs",
     "makespan_h": "when the last job ended, in hours",
     "gpu_use": "part of all GPU time that was held",
-    "cpu_use": "part of all CPU time that was held by jobs that could use it, on their best GPU type; null without a timeline",
+    "cpu_use": "part of all CPU time held by jobs that could use it, on their best GPU type; null without a timeline",
     "memory_use": "the same for memory",
     "cpu_allocated": "part of all CPU time that was held, used or not",
     "memory_allocated": "the same for memory",
