@@ -56,6 +56,7 @@ class Books(NamedTuple):
     state: Bytes  # holder -> GrantState
     holders: Ints  # slot -> holder
     busy: Ints  # one number: how many hold something
+    leaving: Ints  # one number: how many of them are releasing
 
 
 DEMANDS = 3
@@ -131,6 +132,7 @@ def _return_line(books: Books, line: int) -> None:
 def enter(books: Books, holder: int, state: int) -> None:
     """Put a holder whose lines are written among those who hold something."""
     books.state[holder] = state
+    books.leaving[0] += state == RELEASING
     books.slot[holder] = books.busy[0]
     books.holders[books.busy[0]] = holder
     books.busy[0] += 1
@@ -181,6 +183,7 @@ def give_back(books: Books, holder: int) -> bool:
     first = books.first_line[holder]
     for line in range(first, first + books.lines[holder]):
         _return_line(books, line)
+    books.leaving[0] -= books.state[holder] == RELEASING
     last = books.holders[books.busy[0] - 1]
     books.holders[place] = last
     books.slot[last] = place
@@ -205,6 +208,7 @@ def mark_touched(books: Books, nodes: Iterable[int]) -> None:
 
 def set_state(books: Books, holder: int, state: int) -> None:
     """Move a grant on: reserved, held, releasing."""
+    books.leaving[0] += int(state == RELEASING) - int(books.state[holder] == RELEASING)
     books.state[holder] = state
 
 
@@ -233,7 +237,7 @@ def empty_books() -> Books:
         gpu_free=whole, gpu_memory_free=none, head=whole, line_gpu=small, line_node=small, line_part=small,
         line_memory=none, line_amounts=np.zeros((0, kinds)), line_holder=whole, following=whole, first_line=whole,
         lines=whole, part=whole, demand=np.zeros((0, DEMANDS)), slot=whole, state=np.zeros(0, np.int8), holders=whole,
-        busy=np.zeros(1, np.int64),
+        busy=np.zeros(1, np.int64), leaving=np.zeros(1, np.int64),
     )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.errors import GpuyardError
 from gpuyard.policies.order.lasting_start import LastingStart
-from gpuyard.policies.own_code import is_own, not_numbers, own_answer, own_code
+from gpuyard.policies.own_code import not_numbers, own_answer, policy_failure
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.plan_check import check_plan
 from gpuyard.policies.policy import Policy
@@ -33,20 +34,28 @@ class Decision(NamedTuple):
 
 def decide(policy: Policy, snapshot: Snapshot) -> Decision:
     """Ask a policy what to do. Jobs with equal keys go by arrival."""
+    try:
+        return _decide(policy, snapshot)
+    except (GpuyardError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise policy_failure(error, policy.name, *policy.parts) from error
+
+
+def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
     from gpuyard.policies.arrange import arrange
 
-    with own_code(policy.name, *policy.parts):
-        expected = policy.expected_speed(snapshot)
-        seen = snapshot if expected is None else snapshot.expecting(expected)
-        keys = _keys(policy, seen)
-        priority, starved, holds_until = _priority(policy, seen)
-        positions = arrange(moment_of(snapshot).ties, priority, keys.key)
-        order = moment_of(snapshot).active[positions]
-        plan = policy.allocate.plan(seen, order)
-        if is_own(policy.allocate):
-            check_plan(policy.name, snapshot, order, plan)
-        if starved is not None and starved[np.isin(moment_of(snapshot).active, plan.jobs)].any():
-            holds_until = snapshot.now  # whoever gets GPUs now no longer starves, and ranks by its key again
+    expected = policy.expected_speed(snapshot)
+    seen = snapshot if expected is None else snapshot.expecting(expected)
+    keys = _keys(policy, seen)
+    priority, starved, holds_until = _priority(policy, seen)
+    positions = arrange(moment_of(snapshot).ties, priority, keys.key)
+    order = moment_of(snapshot).active[positions]
+    plan = policy.allocate.plan(seen, order)
+    if policy.own_allocate:
+        check_plan(policy.name, snapshot, order, plan)
+    if starved is not None and starved.any() and starved[np.isin(moment_of(snapshot).active, plan.jobs)].any():
+        holds_until = snapshot.now  # whoever gets GPUs now no longer starves, and ranks by its key again
     return Decision(plan, order, keys, priority, positions, starved, holds_until)
 
 
@@ -54,6 +63,10 @@ def _keys(policy: Policy, snapshot: Snapshot) -> Keys:
     """Ask for keys, and refuse what is not one number for each job: kernels would read beyond its end."""
     ordered = policy.order(snapshot)
     keys = ordered if isinstance(ordered, Keys) else Keys(ordered, math.nan)
+    return _checked(policy, snapshot, keys) if policy.own_order else keys
+
+
+def _checked(policy: Policy, snapshot: Snapshot, keys: Keys) -> Keys:
     key = _numbers(policy, snapshot, "key", keys.key)
     if np.isnan(key).any():
         job = snapshot.job_id[int(np.argmax(np.isnan(key)))]
@@ -70,7 +83,7 @@ def _rate(policy: Policy, snapshot: Snapshot, name: str, rate: Any) -> Floats | 
     else:
         known = _numbers(policy, snapshot, name, rate)
     unknown = name == "running_rate" and isinstance(known, float) and math.isnan(known)
-    if is_own(policy.order) and not unknown and not np.isfinite(known).all():
+    if not unknown and not np.isfinite(known).all():
         rule = f"its order gave a {name} that is not finite; return keys alone where rates are not known"
         raise own_answer(rule, policy.name, policy.order)
     return known

@@ -47,12 +47,15 @@ def own_code(policy: str, *parts: object) -> Iterator[None]:
     except (GpuyardError, MemoryError):
         raise
     except (Exception, SystemExit) as error:
-        own = [part for part in parts if is_own(part)]
-        if _own_line(error) is not None or not own:
-            raise own_failure(error, "raised", value=policy) from error
-        raise own_answer(
-            f"gave an answer that cannot be used: {type(error).__name__}: {error}", policy, *own
-        ) from error
+        raise policy_failure(error, policy, *parts) from error
+
+
+def policy_failure(error: BaseException, policy: str, *parts: object) -> InputError:
+    """What a policy of these parts raised, or made gpuyard raise, as one line."""
+    own = [part for part in parts if is_own(part)]
+    if _own_line(error) is not None or not own:
+        return own_failure(error, "raised", value=policy)
+    return own_answer(f"gave an answer that cannot be used: {type(error).__name__}: {error}", policy, *own)
 
 
 def own_answer(rule: str, policy: str, *parts: object) -> InputError:

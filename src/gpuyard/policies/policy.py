@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from gpuyard.core.arguments import check_kind
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.errors import InputError
-from gpuyard.policies.own_code import not_numbers, own_answer, own_code
+from gpuyard.policies.own_code import is_own, not_numbers, own_answer, own_code
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.snapshot import Snapshot, moment_of
 
@@ -66,11 +67,23 @@ class Policy:
         """All that may be of the user's own, the order first."""
         return (self.order, self.allocate, getattr(self.allocate, "placement", None), self.starvation)
 
+    @cached_property
+    def own_order(self) -> bool:
+        """Whether the order is not one of gpuyard's, and its answers are to be checked."""
+        return is_own(self.order)
+
+    @cached_property
+    def own_allocate(self) -> bool:
+        """Whether the allocation is not one of gpuyard's, and its plans are to be checked."""
+        return is_own(self.allocate)
+
     def expected_speed(self, snapshot: Snapshot) -> Floats | None:
         """The speed that each job may expect; None where the allocation does not say."""
         tell: Callable[[Snapshot], Floats] | None = getattr(self.allocate, "expected_speed", None)
         if tell is None:
             return None
+        if not self.own_allocate:
+            return tell(snapshot)
         with own_code(self.name, self.allocate):
             speeds = tell(snapshot)
         problem = not_numbers(speeds, len(moment_of(snapshot).tables.jobs.best_speed))

@@ -16,14 +16,30 @@ from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.books import DEMANDS
+from gpuyard.core.cluster import Cluster
 from gpuyard.policies.facts import Facts
 from gpuyard.policies.instant import Instant, facts_of, instant_of, job_id_of
 from gpuyard.policies.tables import FOREVER_S, Moment, Tables
 from gpuyard.profiles import Zoo, load_zoo
 
+NO_QUOTAS: Mapping[str, float] = MappingProxyType({})
+
 
 class Snapshot:
     """The world at one instant. Columns are arrays over the active jobs: arrived, and not finished."""
+
+    now: float
+    cluster: Cluster
+    move_cost_s: float
+    """Seconds that a job loses when it moves."""
+    start_cost_s: float
+    """Seconds that a job loses when it starts again."""
+    quotas: Mapping[str, float]
+    """GPUs that a tenant may hold; tenants that are not named may hold any number."""
+    _instant: Instant
+    _zoo: Zoo
+    _moment: Moment
+    _expected_speed: Floats
 
     def __init__(
         self,
@@ -36,17 +52,18 @@ class Snapshot:
         start_cost_s: float = 0.0,
         expected_speed: Floats | None = None,
     ) -> None:
-        self.now = float(now)  # for whole numbers kernels would be compiled once more
-        self.cluster = instant.cluster
-        self.quotas: Mapping[str, float] = MappingProxyType(dict(quotas or {}))
-        """GPUs that a tenant may hold; tenants that are not named may hold any number."""
-        self.move_cost_s = float(move_cost_s)
-        """Seconds that a job loses when it moves."""
-        self.start_cost_s = float(start_cost_s)
-        """Seconds that a job loses when it starts again."""
-        self._instant, self._zoo = instant, zoo
-        self._moment = moment = instant.moment
-        self._expected_speed = moment.tables.jobs.best_speed if expected_speed is None else expected_speed
+        moment = instant.moment
+        self.__dict__.update(  # in one step, past __setattr__: worlds make thousands of snapshots a second
+            now=float(now),  # for whole numbers kernels would be compiled once more
+            cluster=instant.cluster,
+            move_cost_s=float(move_cost_s),
+            start_cost_s=float(start_cost_s),
+            quotas=MappingProxyType(dict(quotas)) if quotas else NO_QUOTAS,
+            _instant=instant,
+            _zoo=zoo,
+            _moment=moment,
+            _expected_speed=moment.tables.jobs.best_speed if expected_speed is None else expected_speed,
+        )
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in self.__dict__:
@@ -55,10 +72,11 @@ class Snapshot:
 
     def expecting(self, speed: Floats) -> Snapshot:
         """The same snapshot, with times left counted at other speeds: those that an allocation will give."""
-        return Snapshot(
-            self.now, self._instant, self._zoo,
-            quotas=self.quotas, move_cost_s=self.move_cost_s, start_cost_s=self.start_cost_s, expected_speed=speed,
-        )  # fmt: skip
+        if speed is self._expected_speed:
+            return self
+        other = object.__new__(Snapshot)
+        other.__dict__.update(self.__dict__, _expected_speed=speed)
+        return other
 
     @property
     def _tables(self) -> Tables:

@@ -55,7 +55,7 @@ class SimulatedCluster:
         self._build, self._zoo, self._report = build, zoo, report
         self._given = len(workload)
         self.now = self.start_s = self._first_instant()
-        self._lent: weakref.WeakSet[Moment] = weakref.WeakSet()
+        self._lent: list[weakref.ref[Moment]] = []
         jobs = build(workload)
         self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand / jobs.gpus[:, None])
         self.recorder = Recorder(options.timeline, cluster.total_gpus)
@@ -108,7 +108,7 @@ class SimulatedCluster:
 
     def _snapshot(self, active: Ints) -> Snapshot:
         moment = Moment(self._tables, active, self._limits, ties=self._ties(active), boxed=self._boxed_tables)
-        self._lent.add(moment)
+        self._lent.append(weakref.ref(moment))
         return Snapshot(
             self.now, Instant(self.cluster, self.workload, moment, self.workload.job_id), self._zoo,
             quotas=self.options.quota, move_cost_s=self.options.migration_cost_s,
@@ -121,10 +121,11 @@ class SimulatedCluster:
 
     def _before_change(self) -> None:
         """Let snapshots that somebody still has take a copy of what is about to change."""
-        if self._lent:
-            for lent in list(self._lent):
-                lent.detach()
-            self._lent.clear()
+        for lent in self._lent:
+            moment = lent()
+            if moment is not None:
+                moment.detach()
+        self._lent.clear()
 
     def apply(self, decision: Decision) -> None:
         """Carry a plan out through the ledger."""
@@ -149,10 +150,11 @@ class SimulatedCluster:
 
     def _count_starved(self, decision: Decision) -> None:
         assert decision.starved is not None
-        raised = np.zeros(len(self.workload), dtype=np.bool_)
-        raised[decision.order] = decision.starved[decision.positions]
+        if not decision.starved.any():
+            return
+        raised = decision.order[decision.starved[decision.positions]]
         starts = decision.plan.jobs[self.ledger.books.slot[decision.plan.jobs] < 0]
-        self.starved_starts += int(raised[starts].sum())
+        self.starved_starts += int(np.isin(starts, raised).sum())
 
     def wait(self, last: Decision | None) -> bool:
         """Go to the next round boundary at which a decision can differ from the last one."""
@@ -169,7 +171,7 @@ class SimulatedCluster:
             if self._counts[job_lines.ACTIVE]:
                 self._stalls.check(self)
                 return True
-            self.now = self._next_boundary(self._wake)
+            self.now = self._next_boundary(min(self._wake, self._next_arrival()))
 
     def _advance(self) -> float:
         """Bring the world up to now: completions and failures as they came, then arrivals; returns the next finish."""
@@ -191,9 +193,9 @@ class SimulatedCluster:
     def _runs_out(self) -> bool:
         """Whether the last known job has arrived while a window is measured in a workload that goes on."""
         return (
-            self.workload.endless
+            self._counts[job_lines.ARRIVED] == len(self.jobs.arrival)
+            and self.workload.endless
             and self.options.window is not None
-            and self._counts[job_lines.ARRIVED] == len(self.workload)
             and not self._arrivals.stopped
             and not self._over()
         )
@@ -284,7 +286,6 @@ class SimulatedCluster:
 
     def _next_boundary(self, wake: float) -> float:
         """The first round boundary at which something can be different."""
-        wake = min(wake, self._next_arrival())
         if wake == math.inf:
             waiting = self._counts[job_lines.ACTIVE]
             raise StallError(

@@ -65,7 +65,7 @@ def pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
     for node in range(len(books.up)):
         if jobs.node_type[node] >= 0 and (books.up[node] or not in_service):
             pool[jobs.node_type[node]] += books.node_gpus[node] * WHOLE
-    for k in range(books.busy[0]):
+    for k in range(books.busy[0] if books.leaving[0] else 0):
         holder = books.holders[k]
         if books.state[holder] == RELEASING:
             for line in range(books.first_line[holder], books.first_line[holder] + books.lines[holder]):
@@ -75,12 +75,17 @@ def pools(jobs: Jobs, books: Books, in_service: bool) -> Ints:
 
 @kernel
 def type_amounts(jobs: Jobs, books: Books, types: int) -> Floats:
-    """GPU type x DEMANDS: what the nodes in service have, less what holders on the way out still hold of it."""
+    """GPU type x DEMANDS: what the nodes in service have, less what holders on the way out still hold of it.
+
+    Zeros where there is but one type, and so nothing to choose.
+    """
     amounts = np.zeros((types, DEMANDS))
+    if types == 1:
+        return amounts
     for node in range(len(books.up)):
         if jobs.node_type[node] >= 0 and books.up[node]:
             amounts[jobs.node_type[node]] += books.capacity[node, :DEMANDS]
-    for k in range(books.busy[0]):
+    for k in range(books.busy[0] if books.leaving[0] else 0):
         holder = books.holders[k]
         if books.state[holder] == RELEASING:
             for line in range(books.first_line[holder], books.first_line[holder] + books.lines[holder]):
@@ -92,7 +97,7 @@ def type_amounts(jobs: Jobs, books: Books, types: int) -> Floats:
 def used_by_leavers(jobs: Jobs, books: Books, quotas: Ints) -> Ints:
     """Thousandths of GPUs that each tenant holds through jobs on the way out; empty when nobody has a quota."""
     used = np.zeros(len(quotas), dtype=np.int64)
-    if len(quotas):
+    if len(quotas) and books.leaving[0]:
         for k in range(books.busy[0]):
             if books.state[books.holders[k]] == RELEASING:
                 used[jobs.tenant[books.holders[k]]] += jobs.need[books.holders[k]]

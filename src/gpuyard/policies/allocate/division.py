@@ -73,10 +73,11 @@ def by_share(tables: Boxed[Tables], placements: Placements) -> Floats:
             for r in range(amounts.shape[1]):
                 part = amounts[p, r] * books.part[job] / WHOLE
                 amounts[p, r] = np.floor(part * SLICE_QUANTUM) / SLICE_QUANTUM
-        for i in range(len(gpu_ids)):
+        for i in range(len(gpu_ids) if books.leaving[0] else 0):
             for r in range(amounts.shape[1]):
                 placements.draft.free[books.gpu_node[gpu_ids[i]], r] -= amounts[p, r]
-    _make_do(books, placements.first, placements.gpu_ids, amounts, placements.draft.free)
+    if books.leaving[0]:
+        _make_do(books, placements.first, placements.gpu_ids, amounts, placements.draft.free)
     return amounts
 
 
@@ -120,7 +121,8 @@ def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     sharers = _gather(books, placements)
     free = placements.draft.free
     _guarantee(jobs, books, sharers, len(placements.jobs), free)
-    _make_do(books, sharers.first, sharers.gpu_ids, sharers.amounts, free)
+    if books.leaving[0]:
+        _make_do(books, sharers.first, sharers.gpu_ids, sharers.amounts, free)
     head = np.full(len(books.up), -1, dtype=np.int64)
     following = np.full(len(sharers.jobs), -1, dtype=np.int64)
     climb_within_nodes(jobs, books, sharers, placements.draft.dirty, head, following, free)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, RELEASING, held_gpus
+from gpuyard.core.books import DEMANDS, held_gpus
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.units import SECONDS
 from gpuyard.policies.allocate.admission import Placements
@@ -46,8 +46,7 @@ class Opt:
     def _solve(self, snapshot: Snapshot, admitted: Ints) -> tuple[list[list[tuple[int, int]]], Floats] | None:
         """GPUs by node, and (CPUs, memory, storage) per GPU, for each admitted job."""
         jobs, books, _ = moment_of(snapshot).tables
-        somebody_leaves = np.any(books.state[books.holders[: books.busy[0]]] == RELEASING)
-        if len(admitted) == 0 or len(jobs.share) > 1 or somebody_leaves or np.any(books.part[admitted] != WHOLE):
+        if len(admitted) == 0 or len(jobs.share) > 1 or books.leaving[0] or np.any(books.part[admitted] != WHOLE):
             return None
         gpus = books.lines[admitted]
         options = [jobs.ladders[jobs.job_class[job], : jobs.top[job, 0] + 1] for job in admitted]

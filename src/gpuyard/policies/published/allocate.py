@@ -26,8 +26,8 @@ class Published:
 
     def expected_speed(self, snapshot: Snapshot) -> Floats:
         """The original's proportional runs know no other speed than 1."""
-        best = moment_of(snapshot).tables.jobs.best_speed
-        return np.ones_like(best) if self.mechanism == "proportional" else best
+        jobs = moment_of(snapshot).tables.jobs
+        return jobs.share_speed if self.mechanism == "proportional" else jobs.best_speed
 
     def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
         """Pack the whole cluster anew."""
