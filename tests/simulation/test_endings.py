@@ -37,8 +37,11 @@ def whole(folder: Path) -> list[Path]:
     return [entry for entry in folder.iterdir() if entry.name[0] != "."] if folder.is_dir() else []
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
-@pytest.mark.parametrize("tell", [os.kill, os.killpg], ids=["one process", "its group"])
+@pytest.mark.parametrize(
+    ("tell", "processes"),
+    [(os.kill, "1"), (os.kill, "2"), (os.killpg, "1")],
+    ids=["one process", "the first of two processes", "its group"],
+)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_request_to_end_keeps_what_is_finished(
     tmp_path: Path, name: str, tell: Callable[[int, int], None], processes: str
