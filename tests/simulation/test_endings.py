@@ -1,7 +1,6 @@
 """A sweep that is told to end, or whose disk is full: one line, what is finished stays, nothing is half-written."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -37,11 +36,8 @@ def whole(folder: Path) -> list[Path]:
     return [entry for entry in folder.iterdir() if entry.name[0] != "."] if folder.is_dir() else []
 
 
-@pytest.mark.parametrize(
-    ("tell", "processes"),
-    [(os.kill, "1"), (os.kill, "2"), (os.killpg, "1")],
-    ids=["one process", "the first of two processes", "its group"],
-)
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize("tell", [os.kill, os.killpg], ids=["one process", "its group"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_request_to_end_keeps_what_is_finished(
     tmp_path: Path, name: str, tell: Callable[[int, int], None], processes: str
@@ -56,9 +52,7 @@ def test_a_request_to_end_keeps_what_is_finished(
     _, errors = process.communicate(timeout=900)
     kept = list(out.iterdir())
     assert process.returncode == 128 + number
-    told = re.fullmatch(rf"ended by {name}: (\d+) of 300 runs are kept; the same command goes on from there\n", errors)
-    assert told is not None
-    assert 1 <= int(told.group(1)) <= len(kept)  # another process may have finished one while this line was written
+    assert errors == f"ended by {name}: {len(kept)} of 300 runs are kept; the same command goes on from there\n"
     for folder in kept:
         load_run(folder)
 

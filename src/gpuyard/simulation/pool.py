@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context, resource_tracker
@@ -57,7 +57,7 @@ def run_all(
     *,
     processes: int | None = None,
     progress: Callable[[float], None] = lambda _: None,
-) -> Iterator[TaskEnd[R]]:
+) -> Generator[TaskEnd[R], None, None]:
     """Do every task and yield how each ended as soon as it is there; one task or one process needs no worker.
 
     `progress` hears how many tasks are done, parts included. Leaving the iteration early stops the workers.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gpuyard.simulation.pool import Report, TaskEnd, run_all
 from gpuyard.simulation.study import Task, prepare, run_and_save, run_study
 from gpuyard.simulation.sweep_file import Point
 
-Runner = Callable[[Sequence[Point]], Iterator[TaskEnd[dict[str, Any]]]]
+Runner = Callable[[Sequence[Point]], Generator[TaskEnd[dict[str, Any]], None, None]]
 """Runs points somewhere and yields their summaries as they come."""
 
 _SPACE = "Finished runs are kept; free some space and run the same command again"
@@ -26,7 +27,7 @@ _SPACE = "Finished runs are kept; free some space and run the same command again
 def on_processes(processes: int | None = None, progress: Report = lambda _: None) -> Runner:
     """Run points on processes of this machine."""
 
-    def runner(points: Sequence[Point]) -> Iterator[TaskEnd[dict[str, Any]]]:
+    def runner(points: Sequence[Point]) -> Generator[TaskEnd[dict[str, Any]], None, None]:
         tasks = [Task(point.options, point.folder, replace=True) for point in points]
         return run_all(run_and_save, tasks, processes=processes, progress=progress)
 
@@ -36,7 +37,7 @@ def on_processes(processes: int | None = None, progress: Report = lambda _: None
 def on_ray(progress: Report = lambda _: None) -> Runner:
     """Run points on a Ray cluster; runs are saved here."""
 
-    def runner(points: Sequence[Point]) -> Iterator[TaskEnd[dict[str, Any]]]:
+    def runner(points: Sequence[Point]) -> Generator[TaskEnd[dict[str, Any]], None, None]:
         from gpuyard.simulation.on_ray import run_on_ray
 
         ends = run_on_ray(run_study, points, lambda point: prepare(point.options), progress=progress)
@@ -67,15 +68,16 @@ def run_sweep(points: Sequence[Point], runner: Runner) -> Swept:
     rows: dict[Path, dict[str, Any]] = {}
     failed = 0
     try:
-        for end in runner(todo):
-            point = todo[end.index]
-            if isinstance(end.error, WriteError):
-                raise end.error
-            if end.error is not None:
-                failed += 1
-                rows[point.folder] = point.row({"error": str(end.error).strip().splitlines()[-1]})
-            else:
-                rows[point.folder] = point.row(end.result())
+        with closing(runner(todo)) as ends:  # or processes would go on writing while what is kept is counted
+            for end in ends:
+                point = todo[end.index]
+                if isinstance(end.error, WriteError):
+                    raise end.error
+                if end.error is not None:
+                    failed += 1
+                    rows[point.folder] = point.row({"error": str(end.error).strip().splitlines()[-1]})
+                else:
+                    rows[point.folder] = point.row(end.result())
     except KeyboardInterrupt:
         finished = sum(point.done for point in points)
         raise KeyboardInterrupt(
