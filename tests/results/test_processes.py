@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -153,6 +155,20 @@ def test_a_new_folder_stays_when_another_run_is_in_it(out: Path) -> None:
 def test_processes_that_make_and_remove_a_folder_do_not_get_into_each_others_way(source: Path, out: Path) -> None:
     together(source, out / "new" / "fast", "give up", times=200)
     assert not [path for path in out.rglob("*") if path != out / "new"], "at most the empty folder is left"
+
+
+def test_a_folder_that_is_gone_a_moment_later_is_made_again(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mkdir, removals = os.mkdir, iter(range(3))
+
+    def gone(path: Path, mode: int = 0o777) -> None:
+        if Path(path) == out / "new" and next(removals, None) is not None:
+            raise FileExistsError(errno.EEXIST, "File exists", str(path))
+        mkdir(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", gone)
+    three_jobs().save(out / "new" / "fast")
+    assert next(removals, None) is None
+    assert names(out / "new") == ["fast"]
 
 
 def test_a_reserved_folder_is_no_run(out: Path) -> None:

@@ -83,3 +83,26 @@ def test_a_full_disk_under_the_tables_names_the_table(tmp_path: Path) -> None:
         f"error: {OUT / 'sweep.json'}: could not be written: File too large. Finished runs are kept"
     )
     assert len(whole(tmp_path / OUT)) == len(list((tmp_path / OUT).iterdir())) == 70
+
+
+DEADLY = """
+import os, signal
+
+def deadly(snapshot):
+    if snapshot.now > 36_000:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return snapshot.arrival_s
+"""
+
+
+def test_a_worker_that_is_killed_leaves_nothing_half_made(tmp_path: Path) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    (tmp_path / "sweep.yaml").write_text(
+        "axes: {policy: [fifo+tune, 'deadly.py:deadly']}\nfixed: {jobs: 60, load: 2, cluster: 2x8}\n"
+    )
+    process = start(tmp_path, "--processes", "2")
+    _, errors = process.communicate(timeout=900)
+    assert process.returncode == 1
+    assert "a worker process ended with signal SIGKILL during task 2" in errors
+    for folder in (tmp_path / OUT).iterdir():
+        load_run(folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -58,8 +59,7 @@ def run_choices(
     """Simulate on all cores and return the figures in order; an interrupt keeps the finished runs."""
     from gpuyard.results import check_writable
     from gpuyard.simulation.compiling import compile_ahead
-    from gpuyard.simulation.pool import run_all
-    from gpuyard.simulation.study import Task, prepare, run_and_save, run_name
+    from gpuyard.simulation.study import Task, prepare, run_name, save_all
 
     for number, options in enumerate(choices):
         study = prepare(options)  # errors should come before minutes of work, not after
@@ -71,8 +71,9 @@ def run_choices(
     rows: dict[int, dict[str, Any]] = {}
     with Progress(len(choices), "runs", quiet=quiet) as progress:
         try:
-            for ended in run_all(run_and_save, tasks, processes=processes, progress=progress.update):
-                rows[ended.index] = ended.result()
+            with closing(save_all(tasks, processes=processes, progress=progress.update)) as ends:
+                for ended in ends:
+                    rows[ended.index] = ended.result()
         except KeyboardInterrupt:
             kept = f"{len(rows)} of {len(choices)} runs were finished" + (f" and are kept in {out}" if rows else "")
             raise KeyboardInterrupt(kept) from None

@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """How others than the user at the keyboard end a program: a scheduler, a shutdown, a terminal that is closed."""
@@ -27,10 +28,42 @@ def interrupts_held_back() -> Iterator[None]:
 
 
 @contextmanager
+def interrupts_between_steps() -> Iterator[Callable[[], None]]:
+    """Deliver a request to stop only where the block calls what this yields, and a second one at once.
+
+    An exception that meets compiled code while it hands its results over crashes the process.
+    """
+    if not _in_main_thread():
+        yield lambda: None
+        return
+    waiting: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *ENDING)}
+    handlers = {number: old for number, old in before.items() if callable(old)}
+
+    def hear(number: int, frame: FrameType | None) -> None:
+        if waiting:
+            handlers[signal.Signals(number)](number, frame)
+        else:
+            waiting.append(number)
+
+    def deliver() -> None:
+        if waiting:
+            number = signal.Signals(waiting.pop())
+            handlers[number](number, None)
+
+    try:
+        with _handled(handlers, hear):
+            yield deliver
+    finally:
+        deliver()
+
+
+@contextmanager
 def ending_interrupts() -> Iterator[list[int]]:
     """Let a request to end stop the block as Ctrl-C does, with time to tidy up; yields the requests that came.
 
-    A request that is ignored, as under nohup, stays so.
+    Only the first does: a batch system tells a whole group and then each process again, and the second would stop the
+    tidying up. A request that is ignored, as under nohup, stays so.
     """
     came: list[int] = []
     if not _in_main_thread():
@@ -39,14 +72,15 @@ def ending_interrupts() -> Iterator[list[int]]:
 
     def interrupt(number: int, _: object) -> None:
         came.append(number)
-        raise KeyboardInterrupt
+        if len(came) == 1:
+            raise KeyboardInterrupt
 
     with _handled(ENDING, interrupt):
         yield came
 
 
 @contextmanager
-def _handled(numbers: Iterable[signal.Signals], handler: Callable[[int, object], object]) -> Iterator[None]:
+def _handled(numbers: Iterable[int], handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
     """Handle these signals in the block, but for those that are ignored or not Python's to handle."""
     before = {number: signal.getsignal(number) for number in numbers}
     heard = {number: old for number, old in before.items() if old not in (signal.SIG_IGN, None)}

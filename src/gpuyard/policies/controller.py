@@ -6,6 +6,7 @@ decision and waits; the controller knows nothing else about it, and a policy kno
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from gpuyard.policies.decide import Decision, decide
@@ -34,12 +35,16 @@ class World(Protocol):
         """
 
 
-def control(world: World, policy: Policy) -> int:
-    """Let a policy decide for a world until there is nothing left to decide; returns how many decisions that took."""
+def control(world: World, policy: Policy, between: Callable[[], None] = lambda: None) -> int:
+    """Let a policy decide for a world until there is nothing left to decide; returns how many decisions that took.
+
+    `between` is called after each of them, when world and ledger agree; what it raises ends the control.
+    """
     decisions = 0
     decision: Decision | None = None
     while world.wait(decision):
         decision = decide(policy, world.snapshot())
         world.apply(decision)
         decisions += 1
+        between()
     return decisions

@@ -1,6 +1,7 @@
 """The run folder: what every engine writes and every report reads."""
 
 from gpuyard.results.folders import is_run
+from gpuyard.results.leftovers import tidy
 from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
@@ -22,4 +23,5 @@ __all__ = [
     "reserve_next",
     "summarise",
     "summarise_programs",
+    "tidy",
 ]

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from gpuyard.results.folders import foreign_files, is_run
-from gpuyard.results.locks import is_abandoned
+from gpuyard.results.locks import is_abandoned, only_one
 
 PARTIAL = ".partial"
 """How the name of a folder in the making ends; it starts with a dot."""
@@ -17,6 +17,13 @@ ASIDE = ".old.partial"
 """How the name ends of a run that is being replaced."""
 
 _ASIDE_NAME = re.compile(rf"\.(.+)-[0-9a-f]{{8}}{re.escape(ASIDE)}")
+
+
+def tidy(folder: Path) -> None:
+    """Clear away what processes that are gone left in a folder, if it is there."""
+    with suppress(OSError), only_one(folder) as alone:
+        if alone:
+            clear_leftovers(folder)
 
 
 def clear_leftovers(parent: Path) -> None:

@@ -142,9 +142,12 @@ def _in_tidy_folder(parent: Path, attempt: Callable[[], Reservation], attempts: 
             place.made = made
             return place
     except OSError as error:
-        if isinstance(error, FileNotFoundError) and attempts > 1:
+        found = Path(error.filename) if isinstance(error, FileExistsError) else None
+        blocked = found is not None and _exists(found) and not found.is_dir()
+        # What another process removes as empty meanwhile is not found, or was found and is no folder a moment later.
+        if isinstance(error, (FileNotFoundError, FileExistsError)) and not blocked and attempts > 1:
             return _in_tidy_folder(parent, attempt, attempts - 1)
-        cause = "it is not a folder" if isinstance(error, FileExistsError) else error.strerror or error
+        cause = "it is not a folder" if blocked else error.strerror or error
         raise InputError(f"no run can be written there: {cause}", file=parent, hint=OTHER) from error
 
 
@@ -160,4 +163,4 @@ def _attempt(target: Path, *, overwrite: bool) -> Reservation | None:
 
 
 def _exists(path: Path) -> bool:
-    return path.exists() or path.is_symlink()
+    return os.path.lexists(path)

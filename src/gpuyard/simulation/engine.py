@@ -12,6 +12,7 @@ import polars as pl
 
 from gpuyard._version import __version__
 from gpuyard.core.cluster import Cluster
+from gpuyard.core.interrupts import interrupts_between_steps, interrupts_held_back
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.plan import REASONS
@@ -45,10 +46,12 @@ def simulate_cluster(
     if options.static and not options.faithful:
         workload = workload.at_once()
     nodes = NodeOrder(cluster)
-    world = open_cluster(nodes.cluster, workload, policy, nodes.translated(options), zoo, progress)
+    with interrupts_held_back():
+        world = open_cluster(nodes.cluster, workload, policy, nodes.translated(options), zoo, progress)
     load_kernels(policy, faithful=options.faithful)
     began_cpu = time.process_time()
-    control(world, policy)
+    with interrupts_between_steps() as deliver:
+        control(world, policy, deliver)
     cpu_seconds = time.process_time() - began_cpu
     table = _jobs_table(world)
     timeline = world.recorder.table(world.workload, nodes.gpu_numbers)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from os import fspath
 from pathlib import Path
@@ -18,14 +18,14 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo, load_zoo
-from gpuyard.results import Run, folder_name, reserve, reserve_next
+from gpuyard.results import Run, folder_name, reserve, reserve_next, tidy
 from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
 from gpuyard.simulation.opening import find_policy
 from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
-from gpuyard.simulation.pool import Report
+from gpuyard.simulation.pool import Report, TaskEnd, run_all
 
 _DEFAULTS = Options()
 
@@ -116,6 +116,20 @@ class Task:
     options: Options
     folder: Path
     replace: bool = False
+
+
+def save_all(
+    tasks: Sequence[Task], *, processes: int | None = None, progress: Report = lambda _: None
+) -> Generator[TaskEnd[dict[str, Any]], None, None]:
+    """Simulate and save on processes of this machine, and yield the figures as they come.
+
+    Leaving the iteration early stops the processes; whichever way they end, nothing half-made is left.
+    """
+    try:
+        yield from run_all(run_and_save, tasks, processes=processes, progress=progress)
+    finally:
+        for folder in {task.folder.parent for task in tasks}:
+            tidy(folder)
 
 
 def run_and_save(task: Task, report: Report) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from gpuyard._version import __version__
 from gpuyard.core.errors import WriteError
 from gpuyard.results import load_run
 from gpuyard.results.encoding import parquet_bytes
-from gpuyard.simulation.pool import Report, TaskEnd, run_all
-from gpuyard.simulation.study import Task, prepare, run_and_save, run_study
+from gpuyard.simulation.pool import Report, TaskEnd
+from gpuyard.simulation.study import Task, prepare, run_study, save_all
 from gpuyard.simulation.sweep_file import Point
 
 Runner = Callable[[Sequence[Point]], Generator[TaskEnd[dict[str, Any]], None, None]]
@@ -29,7 +29,7 @@ def on_processes(processes: int | None = None, progress: Report = lambda _: None
 
     def runner(points: Sequence[Point]) -> Generator[TaskEnd[dict[str, Any]], None, None]:
         tasks = [Task(point.options, point.folder, replace=True) for point in points]
-        return run_all(run_and_save, tasks, processes=processes, progress=progress)
+        return save_all(tasks, processes=processes, progress=progress)
 
     return runner
 
