@@ -250,6 +250,11 @@ class Snapshot:
         return Snapshot.of, (self.facts, self._zoo)
 
 
+def expected_speed_of(snapshot: Snapshot) -> Floats:
+    """For each job of the tables the speed that it may expect; to be read, never written."""
+    return snapshot._expected_speed
+
+
 def moment_of(snapshot: Snapshot) -> Moment:
     """The arrays behind a snapshot, for the shipped policies and for worlds; to be read, never written."""
     return snapshot._moment

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.books import Books
+from gpuyard.core.compilable import compilable
 from gpuyard.policies.jobs import Jobs
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ def fresh_progress(jobs: Jobs, expected_speed: Floats, credit_s: float = 0.0) ->
     )  # fmt: skip
 
 
+@compilable
 def done_at(progress: JobProgress, job: int, now: float) -> float:
     """Iterations that a job has done by now."""
-    span = max(now - float(progress.since[job]), 0.0)
-    if progress.credit_s[0] > 0:
-        span = round(span / float(progress.credit_s[0]))
+    span = max(now - progress.since[job], 0.0)
+    if progress.credit_s[0] > 0.0:
+        span = np.rint(span / progress.credit_s[0])
     return float(progress.done[job] + progress.rate[job] * span)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpuyard.policies.plan import Keys
-from gpuyard.policies.snapshot import Snapshot, moment_of
+from gpuyard.policies.snapshot import Snapshot, expected_speed_of, moment_of
 
 
 def ftf(snapshot: Snapshot) -> Keys:
@@ -13,8 +13,5 @@ def ftf(snapshot: Snapshot) -> Keys:
     """
     from gpuyard.policies.order.fairness import finish_time_ratios
 
-    moment, left = moment_of(snapshot), snapshot.remaining_iterations
-    ratios = finish_time_ratios(
-        moment.boxed, moment.active, left, snapshot.seconds_per_iteration, snapshot.pace, snapshot.now
-    )
-    return Keys(*ratios)
+    moment = moment_of(snapshot)
+    return Keys(*finish_time_ratios(moment.boxed, moment.active, expected_speed_of(snapshot), snapshot.now))

@@ -1,7 +1,7 @@
 """The best node for each of many jobs, without asking every node about every job.
 
 Jobs of one shape are alike to a placement, so what a node scores for one it scores for all; and placing a job changes
-the scores of its own nodes alone. The scores of a shape are kept, with the best node of each half, quarter and so on.
+the scores of its own nodes alone. The scores of a shape are kept, with the best of each stretch of nodes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MANY = 32
 _MOST_ROWS = 128
 """Shapes that are kept at once; jobs of any further shape are placed one by one."""
 
-_ROWS, _CHANGES = 0, 1
+_ROWS, _CHANGES, _STRETCH = 0, 1, 2
 
 
 class Ranking(NamedTuple):
@@ -35,10 +35,12 @@ class Ranking(NamedTuple):
     place: Ints  # node -> its place; -1 for the others
     row: Ints  # shape x GPU type -> its row in the tables, -1 before it is met
     score: Floats  # row x place; infinite where there is no room
-    best: Small  # row x part of the nodes -> the best place there; part k is made of 2k and 2k + 1, 1 is all nodes
+    best: Ints  # row x stretch -> the best place there
+    lowest: Floats  # row x stretch -> its score
     known: Ints  # row -> how many of the changes its scores include
     changed: Ints  # places in which somebody was placed, one after the other
-    counts: Ints  # rows in use, changes
+    latest: Ints  # place -> the last of its changes
+    counts: Ints  # rows in use, changes, places in a stretch
 
 
 @kernel
@@ -51,10 +53,12 @@ def open_ranking(jobs: Jobs, draft: Draft, most_changes: int) -> Ranking:
     nodes = len(chosen)
     shapes, types = jobs.shapes[0] if most_changes else 0, jobs.type_speed.shape[1]
     rows = min(shapes * types, _MOST_ROWS)
+    stretch = int(np.sqrt(nodes)) + 1
+    stretches = -(-nodes // stretch)
     return Ranking(
         chosen, place, np.full((shapes, types), -1, dtype=np.int64), np.empty((rows, nodes)),
-        np.empty((rows, 2 * nodes), dtype=np.int32), np.empty(rows, dtype=np.int64),
-        np.empty(most_changes, dtype=np.int64), np.zeros(2, dtype=np.int64),
+        np.empty((rows, stretches), dtype=np.int64), np.empty((rows, stretches)), np.empty(rows, dtype=np.int64),
+        np.empty(most_changes, dtype=np.int64), np.zeros(nodes, dtype=np.int64), np.array([0, 0, stretch]),
     )  # fmt: skip
 
 
@@ -74,8 +78,9 @@ def best_node(ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int
         _score_all(ranking, draft, jobs, books, job, gpu_type, mode, row)
     else:
         for i in range(ranking.known[row], ranking.counts[_CHANGES]):
-            if draft.whole_free[ranking.nodes[ranking.changed[i]]] >= books.lines[job]:
-                _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, ranking.changed[i])
+            place = ranking.changed[i]
+            if ranking.latest[place] == i and draft.whole_free[ranking.nodes[place]] >= books.lines[job]:
+                _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, place)
     ranking.known[row] = ranking.counts[_CHANGES]
     return _first_with_room(ranking, draft, jobs, books, job, gpu_type, mode, row)
 
@@ -85,11 +90,17 @@ def _first_with_room(
     ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int
 ) -> int:
     """The best node of a row; nodes that were filled since keep their scores until they come up here: most never do."""
-    best = ranking.best[row, 1]
-    while ranking.score[row, best] < np.inf and draft.whole_free[ranking.nodes[best]] < books.lines[job]:
+    while True:
+        best, lowest = -1, np.inf
+        for k in range(ranking.lowest.shape[1]):
+            if ranking.lowest[row, k] < lowest:
+                best, lowest = ranking.best[row, k], ranking.lowest[row, k]
+        if best < 0:
+            return -1
+        node = ranking.nodes[best]
+        if draft.whole_free[node] >= books.lines[job]:
+            return int(node)
         _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, best)
-        best = ranking.best[row, 1]
-    return int(ranking.nodes[best]) if ranking.score[row, best] < np.inf else -1
 
 
 @inner
@@ -101,6 +112,7 @@ def note_changes(ranking: Ranking, books: Books, gpu_ids: Small, first: int, las
             place = ranking.place[node]
             if place >= 0:
                 ranking.changed[ranking.counts[_CHANGES]] = place
+                ranking.latest[place] = ranking.counts[_CHANGES]
                 ranking.counts[_CHANGES] += 1
 
 
@@ -108,32 +120,36 @@ def note_changes(ranking: Ranking, books: Books, gpu_ids: Small, first: int, las
 def _score_all(
     ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int
 ) -> None:
-    places = len(ranking.nodes)
-    for place in range(places):
+    for place in range(len(ranking.nodes)):
         ranking.score[row, place] = _score_of(draft, jobs, books, job, gpu_type, mode, ranking.nodes[place])
-        ranking.best[row, places + place] = place
-    for part in range(places - 1, 0, -1):
-        ranking.best[row, part] = _better(ranking, row, ranking.best[row, 2 * part], ranking.best[row, 2 * part + 1])
+    for k in range(ranking.lowest.shape[1]):
+        _find_best(ranking, row, k)
 
 
 @inner
 def _score_anew(
     ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, row: int, place: int
 ) -> None:
-    """Ask one node again; parts of the nodes whose best that cannot change are left alone."""
-    before = ranking.score[row, place]
-    ranking.score[row, place] = _score_of(draft, jobs, books, job, gpu_type, mode, ranking.nodes[place])
-    part = (len(ranking.nodes) + place) // 2
-    if ranking.score[row, place] <= before:
-        while part > 0 and _better(ranking, row, ranking.best[row, part], place) == place:
-            ranking.best[row, part] = place
-            part //= 2
-    else:
-        while part > 0 and ranking.best[row, part] == place:
-            ranking.best[row, part] = _better(
-                ranking, row, ranking.best[row, 2 * part], ranking.best[row, 2 * part + 1]
-            )
-            part //= 2
+    """Ask one node again; its stretch is looked through only where its best has become worse."""
+    score = _score_of(draft, jobs, books, job, gpu_type, mode, ranking.nodes[place])
+    ranking.score[row, place] = score
+    k = place // ranking.counts[_STRETCH]
+    best, lowest = ranking.best[row, k], ranking.lowest[row, k]
+    if score < lowest or (score == lowest and place < best):
+        ranking.best[row, k], ranking.lowest[row, k] = place, score
+    elif place == best:
+        _find_best(ranking, row, k)
+
+
+@inner
+def _find_best(ranking: Ranking, row: int, k: int) -> None:
+    """Of the places of a stretch the one with the lowest score; of equals the first."""
+    stretch = ranking.counts[_STRETCH]
+    best, lowest = k * stretch, np.inf
+    for place in range(k * stretch, min((k + 1) * stretch, len(ranking.nodes))):
+        if ranking.score[row, place] < lowest:
+            best, lowest = place, ranking.score[row, place]
+    ranking.best[row, k], ranking.lowest[row, k] = best, lowest
 
 
 @inner
@@ -141,10 +157,3 @@ def _score_of(draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, m
     if jobs.node_type[node] != gpu_type or draft.whole_free[node] < books.lines[job]:
         return np.inf
     return score(draft, books, job, node, mode)
-
-
-@inner
-def _better(ranking: Ranking, row: int, a: int, b: int) -> int:
-    """Of two places the one with the lower score; of equals the first."""
-    one, other = ranking.score[row, a], ranking.score[row, b]
-    return a if one < other or (one == other and a < b) else b
