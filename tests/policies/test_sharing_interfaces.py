@@ -1,5 +1,6 @@
 """Partition and multiplex policies: found by name, asked with plain values, and carried out through the ledger."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,86 @@ def test_a_change_that_does_not_fit_leaves_everything_as_it_was() -> None:
     with pytest.raises(LedgerError, match="holds nothing"):
         ledger.change("nobody", [Part("a", 0)])
     ledger.check()
+
+
+def test_a_plan_takes_the_place_of_the_last_one_or_changes_nothing() -> None:
+    ledger = one_gpu()
+    halves = PartitionPlan(tuple(Slice("a", 0, 500, 8.0, (Turn(name, 1, 0.01),), 0.02) for name in "xy"))
+    halves.take(ledger)
+    whole = PartitionPlan((Slice("a", 0, 1000, 16.0, (Turn("x", 1, 0.01), Turn("y", 2, 0.01)), 0.02),))
+    whole.take(ledger, instead_of=halves)
+    (grant,) = ledger.grants()
+    assert (grant.gpus, grant.tasks) == (1.0, ("x", "y"))
+    too_much = PartitionPlan((*halves.slices, *halves.slices[:1]))
+    with pytest.raises(LedgerError, match="0 thousandths"):
+        too_much.take(ledger, instead_of=whole)
+    assert ledger.grants() == (grant,)
+    halves.take(ledger, instead_of=whole)
+    halves.take(ledger, instead_of=halves)
+    assert [grant.tasks for grant in ledger.grants()] == [("x",), ("y",)]
+    ledger.check()
+
+
+def test_tasks_can_change_places_and_those_who_wait_give_theirs_up() -> None:
+    ledger = Ledger()
+    for name in "ab":
+        ledger.add_node(name, NodeKind(gpus=1, cpus=8, memory_gb=64, gpu_memory_gb=16))
+    MultiplexPlan({"x": Sharing("a", 0, 10.0), "y": Sharing("b", 0, 10.0)}).take(ledger)
+    swapped = {"x": Sharing("b", 0, 10.0), "y": Sharing("a", 0, 10.0)}
+    MultiplexPlan(swapped).take(ledger)
+    assert {grant.holder: grant.nodes for grant in ledger.grants()} == {"x": ("b",), "y": ("a",)}
+    MultiplexPlan({"z": Sharing("a", 0, 16.0)}, waits={"y": "gpus", "nobody": "gpus"}).take(ledger)
+    assert {grant.holder: grant.nodes for grant in ledger.grants()} == {"x": ("b",), "z": ("a",)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fits"),
+    [
+        (Part("a", 0, 0), Part("a", 0, WHOLE), False),
+        (Part("a", 0, WHOLE), Part("a", 0, 0), False),
+        (Part("a", 0, 0), Part("a", 0, 0), True),
+        (Part("a", 0, 999), Part("a", 0, 0), True),
+        (Part("a", 0, 0), Part("a", 0, 999), True),
+    ],
+)
+def test_who_competes_for_a_gpu_is_not_beside_somebody_who_has_all_of_it(first: Part, second: Part, fits: bool) -> None:
+    ledger = one_gpu()
+    ledger.grant("first", [first])
+    if fits:
+        ledger.grant("second", [second])
+    else:
+        with pytest.raises(LedgerError, match="'second' cannot take"):
+            ledger.grant("second", [second])
+    ledger.check()
+
+
+def test_a_change_whose_parts_are_wrong_leaves_what_was_there() -> None:
+    ledger = one_gpu()
+    ledger.grant("x", [Part("a", 0, 500)])
+    with pytest.raises(InputError, match="thousandths"):
+        ledger.change("x", (Part("a", 0, thousandths) for thousandths in (400, 4000)))
+    assert ledger.grant_of("x") is not None
+    with pytest.raises(LedgerError, match="'nobody' holds nothing"):
+        ledger.carry_out([], released=["x", "nobody"])
+    assert ledger.grant_of("x") is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Turn("x", 0, 0.01),
+        lambda: Turn("x", 1, -0.01),
+        lambda: Slice("a", 0, 5000, 1.0, (), 0.1),
+        lambda: Slice("a", 0, 500, -1.0, (), 0.1),
+        lambda: Service("x", "resnet50", rate_per_s=True, slo_ms=10.0),
+    ],
+)
+def test_what_no_gpu_can_do_is_refused(wrong: Callable[[], object]) -> None:
+    with pytest.raises(InputError):
+        wrong()
+
+
+def test_something_of_another_kind_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def order(snapshot):\n    return snapshot.arrival_s\n")
+    with pytest.raises(InputError, match="is not a partition policy"):
+        PARTITIONS.find(f"{tmp_path}/mine.py:order")

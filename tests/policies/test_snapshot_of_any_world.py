@@ -1,6 +1,7 @@
 """Snapshots of any world: ids of all sorts, several looks at one instant, jobs that fit nowhere."""
 
 import pickle
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,8 @@ def test_facts_of_a_faithful_run_count_what_its_columns_count() -> None:
         return Keys(snapshot.arrival_s)
 
     looking = Policy("look", look, policy.allocate, keeps_progress=False, knows_priorities=False)
-    control(open_cluster(cluster("1x2"), workload(job(0, hours=1)), looking, options, zoo()), looking)
+    world = open_cluster(cluster("1x2"), workload(job(0, hours=1)), looking, options, zoo())
+    control(world, partial(decide, looking))
     assert len(seen) > 5
     assert all(left == pytest.approx(column) for left, column in seen)
 

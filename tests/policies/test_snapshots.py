@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ class Watched:
         self._every = every
         self.kept: list[Seen] = []
         self.wait, self.apply = self._cluster.wait, self._cluster.apply
-        control(self, self.policy)
+        control(self, partial(decide, self.policy))
 
     @property
     def now(self) -> float:

@@ -4,6 +4,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +19,7 @@ from gpuyard.core.arrays import Floats
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.controller import control
+from gpuyard.policies.decide import decide
 from gpuyard.policies.jobs import Jobs, build_jobs
 from gpuyard.policies.plan import Keys
 from gpuyard.policies.resolve import resolve
@@ -264,7 +266,7 @@ def test_the_books_balance_at_every_decision(world: World) -> None:
 
     checked = replace(policy, order=check_and_order)
     loop = open_cluster(world.cluster, world.workload, checked, world.options, zoo())
-    control(loop, checked)
+    control(loop, partial(decide, checked))
     loop.ledger.check()
     assert len(checks) == loop.decisions
     assert len(loop.ledger.holders) == 0

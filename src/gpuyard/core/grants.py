@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -56,7 +56,7 @@ class Part:
 class Grant:
     """All that one holder has. A slice of a GPU may host several tasks: they are named here, and share what it has."""
 
-    holder: object
+    holder: Hashable
     parts: tuple[Part, ...]
     state: GrantState = GrantState.HELD
     tasks: tuple[str, ...] = ()

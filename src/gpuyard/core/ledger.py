@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -102,13 +103,34 @@ class Ledger:
 
         What it has counts as free for it: it may keep a part of it, or take more on the same GPU.
         """
+        self._held(holder)
         before = self.grant_of(holder)
-        self.release(holder)
-        assert before is not None, "a holder that could be released had something"
+        assert before is not None
+        self.carry_out([replace(before, parts=tuple(parts))])
+
+    def carry_out(self, grants: Iterable[Grant], *, released: Iterable[Hashable] = ()) -> None:
+        """Let each of these hold what its grant says instead of what it has, if anything, and others nothing any more.
+
+        What all of them have counts as free for them together. Raises LedgerError, and changes nothing, if the grants
+        do not all fit.
+        """
+        wanted, leaving = tuple(grants), tuple(released)
+        for holder in leaving:
+            self._held(holder)
+        before = [self.grant_of(holder) for holder in dict.fromkeys([*leaving, *(grant.holder for grant in wanted)])]
+        had = [grant for grant in before if grant is not None]
+        given: list[Hashable] = []
+        for grant in had:
+            self.release(grant.holder)
         try:
-            self.grant(holder, parts, state=before.state, tasks=before.tasks)
+            for grant in wanted:
+                self.grant(grant.holder, grant.parts, state=grant.state, tasks=grant.tasks)
+                given.append(grant.holder)
         except LedgerError:
-            self.grant(holder, before.parts, state=before.state, tasks=before.tasks)
+            for holder in given:
+                self.release(holder)
+            for grant in had:
+                self.grant(grant.holder, grant.parts, state=grant.state, tasks=grant.tasks)
             raise
 
     def _place(self, part: Part) -> tuple[int, int]:

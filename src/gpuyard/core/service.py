@@ -26,7 +26,7 @@ class Service:
 
     def __post_init__(self) -> None:
         for name in ("rate_per_s", "slo_ms"):
-            if not 0 < getattr(self, name) < inf:
+            if isinstance(getattr(self, name), bool) or not 0 < getattr(self, name) < inf:
                 raise self._refusal("must be a finite number above 0", name)
         for name in ("service_id", "model", "tenant"):
             if not str(getattr(self, name)).strip():

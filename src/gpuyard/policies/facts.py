@@ -4,7 +4,7 @@ facts = Facts(now_s=0.0)
 facts.add_node("node0", NodeKind(gpus=4))
 facts.add_job(Job(7, 0.0, 2, "resnet50", iterations=1000), done_iterations=10.0)
 facts.hold(7, [("node0", 0), ("node0", 1)], cpus=6.0, memory_gb=125.0)
-snapshot = facts.snapshot()
+snapshot = Snapshot.of(facts)
 """
 
 from __future__ import annotations

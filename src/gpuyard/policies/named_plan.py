@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuyard.core.books import Books
 from gpuyard.core.cluster import RESOURCES
-from gpuyard.core.grants import WHOLE
+from gpuyard.core.grants import WHOLE, Grant, Part
+from gpuyard.core.ledger import Ledger
 from gpuyard.policies.decide import Decision
 from gpuyard.policies.plan import PLACED, REASONS
 from gpuyard.policies.snapshot import Snapshot, moment_of
@@ -14,34 +14,46 @@ from gpuyard.policies.snapshot import Snapshot, moment_of
 Entry = dict[str, Any]
 
 
+def carry_out(snapshot: Snapshot, decision: Decision, ledger: Ledger) -> None:
+    """Let a ledger that knows jobs by their ids give each what the decision says, and take back what it takes away.
+
+    Raises LedgerError, and changes nothing, where that is not free.
+    """
+    stopped = [snapshot.job_id_of(int(job)) for job in decision.plan.stopped]
+    ledger.carry_out(planned_grants(snapshot, decision), released=stopped)
+
+
+def planned_grants(snapshot: Snapshot, decision: Decision) -> tuple[Grant, ...]:
+    """What everybody is to hold who starts, or goes on elsewhere or with other amounts."""
+    return tuple(_grant(snapshot, decision, position) for position in range(len(decision.plan.jobs)))
+
+
 def named_plan(snapshot: Snapshot, decision: Decision) -> dict[str, list[Entry]]:
     """Who starts with what and where, who goes on elsewhere or with other amounts, who stops, who waits and why."""
     plan, books = decision.plan, moment_of(snapshot).tables.books
     told: dict[str, list[Entry]] = {"start": [], "change": [], "stop": [], "wait": []}
-    for position, job in enumerate(plan.jobs):
-        told["change" if books.slot[job] >= 0 else "start"].append(_grant(snapshot, books, decision, position))
-    told["stop"] = [{"job": _job_id(snapshot, int(job))} for job in plan.stopped]
+    for job, grant in zip(plan.jobs, planned_grants(snapshot, decision), strict=True):
+        told["change" if books.slot[job] >= 0 else "start"].append(_entry(grant))
+    told["stop"] = [{"job": snapshot.job_id_of(int(job))} for job in plan.stopped]
     told["wait"] = [
-        {"job": _job_id(snapshot, int(job)), "reason": REASONS[reason]}
+        {"job": snapshot.job_id_of(int(job)), "reason": REASONS[reason]}
         for job, reason in zip(decision.order, plan.reasons, strict=True)
         if reason != PLACED
     ]
     return told
 
 
-def _grant(snapshot: Snapshot, books: Books, decision: Decision, position: int) -> Entry:
-    plan = decision.plan
+def _grant(snapshot: Snapshot, decision: Decision, position: int) -> Grant:
+    plan, books, names = decision.plan, moment_of(snapshot).tables.books, snapshot.cluster.node_names
     job = int(plan.jobs[position])
-    ids = plan.gpu_ids[plan.first[position] : plan.first[position + 1]]
-    share = float(books.part[job]) / WHOLE
-    gpus = [
-        {"node": snapshot.cluster.node_names[books.gpu_node[gpu]],
-         "gpu": int(gpu - books.first_gpu[books.gpu_node[gpu]]), "share": share}
-        for gpu in ids
-    ]  # fmt: skip
-    amounts = {name: float(amount) * len(ids) for name, amount in zip(RESOURCES, plan.amounts[position], strict=True)}
-    return {"job": _job_id(snapshot, job), "gpus": gpus} | amounts
+    amounts = dict(zip(RESOURCES, plan.amounts[position].tolist(), strict=True))
+    parts = []
+    for gpu in plan.gpu_ids[plan.first[position] : plan.first[position + 1]]:
+        node = books.gpu_node[gpu]
+        parts.append(Part(names[node], int(gpu - books.first_gpu[node]), int(books.part[job]), amounts=amounts))
+    return Grant(snapshot.job_id_of(job), tuple(parts))
 
 
-def _job_id(snapshot: Snapshot, number: int) -> Any:
-    return snapshot.job_id_of(number)
+def _entry(grant: Grant) -> Entry:
+    gpus = [{"node": part.node, "gpu": part.gpu, "share": part.thousandths / WHOLE} for part in grant.parts]
+    return {"job": grant.holder, "gpus": gpus} | {name: grant.total(name) for name in RESOURCES}

@@ -56,6 +56,8 @@ class Kind:
         """
         name = parse(written, self.name)
         found = self._look_up(name)
+        if not self.is_one(found):
+            raise InputError(f"is not {self.article}", field=self.chosen_by, value=name.name)
         if not isinstance(found, type):
             return _unchanged(found, name, self.name)
         options = getattr(found, "__dataclass_fields__", {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from gpuyard.core.cluster import Cluster
@@ -17,6 +17,7 @@ from gpuyard.core.kernel import CACHE, NOTICE
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.allocate.perjob import PerJob
 from gpuyard.policies.controller import control
+from gpuyard.policies.decide import decide
 from gpuyard.policies.own_code import is_own
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import ALLOCATIONS, ORDERS
@@ -62,7 +63,8 @@ def _rehearse(policy: Policy, faithful: bool) -> None:
     with nullcontext() if CACHE is None or known else CACHE.alone():
         jobs = [Job(number, 0.0, 1, model, duration_s=1500.0) for number, model in enumerate(("res18", "gnmt"))]
         options = Options(faithful=faithful, failures=(Failure(0, 400.0, 300.0),))
-        control(open_cluster(Cluster.uniform(2), Workload.from_jobs(jobs), policy, options, load_zoo()), policy)
+        world = open_cluster(Cluster.uniform(2), Workload.from_jobs(jobs), policy, options, load_zoo())
+        control(world, partial(decide, policy))
     if CACHE is not None and not known:
         CACHE.note(kernels)
 

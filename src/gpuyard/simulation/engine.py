@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.interrupts import interrupts_between_steps, interrupts_held_back
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
+from gpuyard.policies.decide import decide
 from gpuyard.policies.plan import REASONS
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo, load_zoo
@@ -51,7 +53,7 @@ def simulate_cluster(
     load_kernels(policy, faithful=options.faithful)
     began_cpu = time.process_time()
     with interrupts_between_steps() as deliver:
-        control(world, policy, deliver)
+        control(world, partial(decide, policy), deliver)
     cpu_seconds = time.process_time() - began_cpu
     table = _jobs_table(world)
     timeline = world.recorder.table(world.workload, nodes.gpu_numbers)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gpuyard.core.grants import Part
+from gpuyard.core.grants import Grant, Part
 from gpuyard.core.ledger import Ledger
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import Zoo
@@ -34,13 +34,12 @@ class MultiplexPlan:
     waits: Mapping[int | str, str] = field(default_factory=dict)
 
     def take(self, ledger: Ledger) -> None:
-        """Let every task take its place, or change to it; LedgerError if they do not all fit."""
-        for task, place in self.places.items():
-            part = Part(place.node, place.gpu, place.thousandths, place.gpu_memory_gb)
-            if ledger.grant_of(task) is None:
-                ledger.grant(task, [part])
-            else:
-                ledger.change(task, [part])
+        """Let every task take its place, and those who wait give up theirs; LedgerError, and no change, if not."""
+        wanted = [
+            Grant(task, (Part(place.node, place.gpu, place.thousandths, place.gpu_memory_gb),))
+            for task, place in self.places.items()
+        ]
+        ledger.carry_out(wanted, released=[task for task in self.waits if ledger.grant_of(task) is not None])
 
 
 class Multiplex(Protocol):

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
-from gpuyard.core.grants import Part
+from gpuyard.core.grants import Grant, Part
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
 from gpuyard.profiles import Zoo
@@ -23,6 +24,10 @@ class Turn:
     batch: int
     takes_s: float
     """How long the batch is expected to take on this slice, beside its neighbours."""
+
+    def __post_init__(self) -> None:
+        check_number(self.batch, "batch", least=1, whole=True)
+        check_number(self.takes_s, "takes_s", least=0)
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Slice:
     period_s: float
 
     def __post_init__(self) -> None:
+        Part(self.node, self.gpu, self.thousandths, self.gpu_memory_gb)  # refuses what no GPU has
+        check_number(self.period_s, "period_s", least=0)
         busy_s = sum(turn.takes_s for turn in self.turns)
         if busy_s > self.period_s * (1 + 1e-9):
             rule = f"is shorter than its turns, which take {busy_s:g} s"
@@ -51,17 +58,23 @@ class PartitionPlan:
     slices: tuple[Slice, ...]
     unserved: Mapping[int | str, float] = field(default_factory=dict)
 
-    def take(self, ledger: Ledger) -> None:
-        """Let every slice take what it needs, with its services as tasks; LedgerError if they do not all fit.
-
-        Slices are held as (node, GPU, number of the slice on that GPU).
-        """
+    def grants(self) -> tuple[Grant, ...]:
+        """What every slice needs, with its services as tasks; held as (node, GPU, number of the slice on that GPU)."""
         on_gpu: Counter[tuple[str, int]] = Counter()
+        found = []
         for each in self.slices:
             gpu = (each.node, each.gpu)
             part = Part(each.node, each.gpu, each.thousandths, each.gpu_memory_gb)
-            ledger.grant((*gpu, on_gpu[gpu]), [part], tasks=[str(turn.service) for turn in each.turns])
+            found.append(Grant((*gpu, on_gpu[gpu]), (part,), tasks=tuple(str(turn.service) for turn in each.turns)))
             on_gpu[gpu] += 1
+        return tuple(found)
+
+    def take(self, ledger: Ledger, *, instead_of: PartitionPlan | None = None) -> None:
+        """Let all slices have what they need, the last plan's nothing any more; LedgerError, and no change, if not."""
+        wanted = self.grants()
+        kept = {grant.holder for grant in wanted}
+        before = instead_of.grants() if instead_of is not None else ()
+        ledger.carry_out(wanted, released=[grant.holder for grant in before if grant.holder not in kept])
 
 
 class Partition(Protocol):
