@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -9,6 +10,11 @@ import pytest
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+# Under nohup, or in the background, some of these are ignored, and whatever the tests start would ignore them too.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")

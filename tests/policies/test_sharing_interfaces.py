@@ -141,8 +141,7 @@ def test_tasks_can_change_places_and_those_who_wait_give_theirs_up() -> None:
     for name in "ab":
         ledger.add_node(name, NodeKind(gpus=1, cpus=8, memory_gb=64, gpu_memory_gb=16))
     MultiplexPlan({"x": Sharing("a", 0, 10.0), "y": Sharing("b", 0, 10.0)}).take(ledger)
-    swapped = {"x": Sharing("b", 0, 10.0), "y": Sharing("a", 0, 10.0)}
-    MultiplexPlan(swapped).take(ledger)
+    MultiplexPlan({"x": Sharing("b", 0, 10.0), "y": Sharing("a", 0, 10.0)}).take(ledger)
     assert {grant.holder: grant.nodes for grant in ledger.grants()} == {"x": ("b",), "y": ("a",)}
     MultiplexPlan({"z": Sharing("a", 0, 16.0)}, waits={"y": "gpus", "nobody": "gpus"}).take(ledger)
     assert {grant.holder: grant.nodes for grant in ledger.grants()} == {"x": ("b",), "z": ("a",)}
