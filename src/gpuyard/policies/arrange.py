@@ -10,7 +10,7 @@ from gpuyard.core.kernel import inner, kernel
 
 @inner
 def _before(priority: Ints, key: Floats, jobs: Ints, a: int, b: int) -> bool:
-    if priority[a] != priority[b]:
+    if len(priority) and priority[a] != priority[b]:
         return bool(priority[a] > priority[b])
     if key[a] != key[b]:
         return bool(key[a] < key[b])
@@ -21,6 +21,26 @@ FEW = 16
 """So few runs are merged as they are; with more of them it pays to find out who makes them so many."""
 
 
+MANY = 1000
+"""With fewer jobs than this it does not matter how they are sorted."""
+
+A_FEW = 16
+"""If more than one of so many jobs went far, sorting all of them anew is faster."""
+
+
+def positions_in_order(jobs: Ints, priority: Ints, key: Floats) -> Ints:
+    """Positions in order of (highest priority, lowest key, earliest arrival): as `arrange`, at most a sort's time."""
+    positions = _arranged(jobs, priority, key, len(jobs) >= MANY)
+    if len(positions) == len(jobs):
+        return positions
+    if not (priority != priority[0]).any():
+        positions = np.argsort(key)
+        ordered = key[positions]
+        if not (ordered[1:] == ordered[:-1]).any():
+            return positions
+    return np.lexsort((jobs, key, -priority))
+
+
 @kernel
 def arrange(jobs: Ints, priority: Ints, key: Floats) -> Ints:
     """Positions in order of (highest priority, lowest key, earliest arrival).
@@ -28,8 +48,16 @@ def arrange(jobs: Ints, priority: Ints, key: Floats) -> Ints:
     The jobs come in last round's order. What is left of it are runs, which are merged. Where a few jobs that went far
     have broken it into many, these are taken out, sorted on their own and merged with the others: nearly linear.
     """
+    return _arranged(jobs, priority, key, False)
+
+
+@kernel
+def _arranged(jobs: Ints, priority: Ints, key: Floats, may_give_up: bool) -> Ints:
+    """Arrange, or give up, and return nothing, where more than a few jobs went far."""
     n = len(jobs)
     order = np.arange(n)
+    if not _differ(priority):
+        priority = priority[:0]
     if _in_order(jobs, priority, key):
         return order
     spare = np.empty(n, dtype=np.int64)
@@ -39,12 +67,22 @@ def arrange(jobs: Ints, priority: Ints, key: Floats) -> Ints:
         return spare if _merge_runs(jobs, priority, key, order, spare, bounds, runs) else order
     moved = np.empty(n, dtype=np.int64)
     kept = _part(jobs, priority, key, order, moved)
+    if may_give_up and A_FEW * (n - kept) > n:
+        return order[:0]
     moved = moved[: n - kept]
     runs = _runs(jobs, priority, key, moved, bounds)
     in_spare = _merge_runs(jobs, priority, key, moved, spare[: n - kept], bounds, runs)
     order[kept:] = spare[: n - kept] if in_spare else moved
     _merge(jobs, priority, key, order, spare, 0, kept, n)
     return spare
+
+
+@inner
+def _differ(priority: Ints) -> bool:
+    for i in range(1, len(priority)):
+        if priority[i] != priority[0]:
+            return True
+    return False
 
 
 @inner

@@ -43,13 +43,13 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decision:
 
 
 def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
-    from gpuyard.policies.arrange import arrange
+    from gpuyard.policies.arrange import positions_in_order
 
     expected = policy.expected_speed(snapshot)
     seen = snapshot if expected is None else snapshot.expecting(expected)
     keys = _keys(policy, seen)
     priority, starved, holds_until = _priority(policy, seen)
-    positions = arrange(moment_of(snapshot).ties, priority, keys.key)
+    positions = positions_in_order(moment_of(snapshot).ties, priority, keys.key)
     order = moment_of(snapshot).active[positions]
     plan = policy.allocate.plan(seen, order)
     if policy.own_allocate:

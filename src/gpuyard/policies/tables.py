@@ -79,7 +79,7 @@ class Moment:
     A running world lends its own arrays, and calls `detach` before it changes them if anybody still looks.
     """
 
-    __slots__ = ("__weakref__", "_boxed", "active", "limits", "tables", "ties")
+    __slots__ = ("__weakref__", "_boxed", "_by_number", "active", "limits", "tables", "ties")
 
     def __init__(
         self,
@@ -88,6 +88,7 @@ class Moment:
         limits: Ints,
         *,
         ties: Ints | None = None,
+        by_number: Ints | None = None,
         boxed: Boxed[Tables] | None = None,
     ) -> None:
         self.tables = tables
@@ -97,7 +98,15 @@ class Moment:
         """Thousandths of GPUs that each tenant may hold; empty when nobody has a quota."""
         self.ties = active if ties is None else ties
         """For each active job, what decides between equal keys: lowest first."""
+        self._by_number = by_number
         self._boxed = boxed
+
+    @property
+    def by_number(self) -> Ints:
+        """The active jobs in the order of the tables."""
+        if self._by_number is None:
+            self._by_number = np.sort(self.active)
+        return self._by_number
 
     @property
     def boxed(self) -> Boxed[Tables]:
@@ -112,4 +121,5 @@ class Moment:
         """Take a copy of all that the world is about to change."""
         self.tables = self.tables.copy()
         self.active, self.ties = self.active.copy(), self.ties.copy()
+        self._by_number = None
         self._boxed = None

@@ -59,6 +59,17 @@ def _next_to_finish(books: Books, tally: Tally) -> int:
     return first
 
 
+@inner
+def _drop_finished(tally: Tally, listed: Ints, count: int) -> int:
+    """Leave finished jobs out of a list; returns how many are left."""
+    kept = 0
+    for i in range(count):
+        if tally.finish[listed[i]] == np.inf:
+            listed[kept] = listed[i]
+            kept += 1
+    return kept
+
+
 @kernel
 def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
     """Finish every job whose time has come by now, each at its own instant, and let in those that have arrived.
@@ -66,8 +77,8 @@ def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
     Returns when the next of the others will finish if nothing changes.
     """
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
-    tally, count, active = state.value.tally, state.value.counts, state.value.active
-    expected, measured = state.value.expected, state.value.measured
+    tally, count, expected, measured = state.value.tally, state.value.counts, state.value.expected, state.value.measured
+    active, by_number = state.value.active, state.value.by_number
     finished = count[FINISHED_ALL]
     if len(jobs.slowdown):  # whoever ends first makes its neighbours faster: one after the other
         job = _next_to_finish(books, tally)
@@ -85,15 +96,11 @@ def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
         else:
             wake = min(wake, at)
     if count[FINISHED_ALL] > finished:
-        kept = 0
-        for i in range(count[ACTIVE]):
-            if tally.finish[active[i]] == np.inf:
-                active[kept] = active[i]
-                kept += 1
-        count[ACTIVE] = kept
+        _drop_finished(tally, active, count[ACTIVE])
+        count[ACTIVE] = _drop_finished(tally, by_number, count[ACTIVE])
     arrived = count[ARRIVED]
     while arrived < len(jobs.arrival) and jobs.arrival[arrived] <= now:
-        active[count[ACTIVE]] = arrived
+        active[count[ACTIVE]] = by_number[count[ACTIVE]] = arrived
         tally.reason[arrived] = ROUND
         tally.reason_since[arrived] = jobs.arrival[arrived]
         count[ACTIVE] += 1

@@ -52,6 +52,7 @@ class State(NamedTuple):
     expected: Floats  # the speed to expect of a job that waits
     measured: Bytes
     active: Ints  # unfinished jobs that have arrived, in the order of the last decision
+    by_number: Ints  # the same, in the order of the tables
     counts: Ints  # ACTIVE, ARRIVED, FINISHED, FINISHED_MEASURED
 
 

@@ -62,6 +62,7 @@ class SimulatedCluster:
         self.tally = job_lines.new_tally(len(workload))
         self._counts = np.zeros(4, dtype=np.int64)
         self._active = np.zeros(len(workload), dtype=np.int64)
+        self._by_number = np.zeros(len(workload), dtype=np.int64)
         self._limits = quota_limits(dict(options.quota), workload.tenants)
         self.progress = fresh_progress(jobs, jobs.best_speed, self.credit_s)
         self._open(jobs, 0)
@@ -91,7 +92,9 @@ class SimulatedCluster:
         self.expected = self._expected_speed()
         self.progress.speed[known:] = self.expected[known:]
         self._state = box(
-            job_lines.State(self._tables, self.tally, self.expected, self.measured, self._active, self._counts)
+            job_lines.State(
+                self._tables, self.tally, self.expected, self.measured, self._active, self._by_number, self._counts
+            )
         )
 
     def _expected_speed(self) -> Floats:
@@ -107,7 +110,10 @@ class SimulatedCluster:
         return self._snapshot(self._active[: self._counts[job_lines.ACTIVE]])
 
     def _snapshot(self, active: Ints) -> Snapshot:
-        moment = Moment(self._tables, active, self._limits, ties=self._ties(active), boxed=self._boxed_tables)
+        moment = Moment(
+            self._tables, active, self._limits, ties=self._ties(active), by_number=self._by_number[: len(active)],
+            boxed=self._boxed_tables,
+        )  # fmt: skip
         self._lent.append(weakref.ref(moment))
         return Snapshot(
             self.now, Instant(self.cluster, self.workload, moment, self.workload.job_id), self._zoo,
@@ -217,6 +223,7 @@ class SimulatedCluster:
         self.tally = grown(self.tally, job_lines.new_tally(count), before)
         self.progress = grown(self.progress, fresh_progress(jobs, jobs.best_speed, self.credit_s), before)
         self._active = np.concatenate([self._active, np.zeros(count - before, dtype=np.int64)])
+        self._by_number = np.concatenate([self._by_number, np.zeros(count - before, dtype=np.int64)])
         self._limits = quota_limits(dict(self.options.quota), self.workload.tenants)
         self._open(jobs, before)
 

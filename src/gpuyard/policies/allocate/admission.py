@@ -166,7 +166,7 @@ def _place_new(
             _note(draft, jobs, books, job, i, required, choices)
             reasons[i] = PLACED
             if ranked:
-                note_changes(ranking, books, choices.gpu_ids, at, choices.end[0])
+                note_changes(ranking, draft, books, choices.gpu_ids, at, choices.end[0])
         else:
             reasons[i] = RESOURCES if len(required) else FRAGMENTS
             all_placed = False

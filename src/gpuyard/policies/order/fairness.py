@@ -11,17 +11,26 @@ from gpuyard.policies.tables import FOREVER_S, Tables, done_at
 
 @kernel
 def finish_time_ratios(
-    tables: Boxed[Tables], active: Ints, expected_speed: Floats, now: float
+    tables: Boxed[Tables], active: Ints, by_number: Ints, expected_speed: Floats, now: float
 ) -> tuple[Floats, Floats, Floats]:
-    """For each active job minus its ratio, and how fast that changes while it runs and while it waits."""
+    """For each active job minus its ratio, and how fast that changes while it runs and while it waits.
+
+    `by_number` has the same jobs in the order of the tables, in which these are read several times as fast.
+    """
     jobs, progress = tables.value.jobs, tables.value.progress
     key, running, waiting = np.empty(len(active)), np.empty(len(active)), np.empty(len(active))
-    for i in range(len(active)):
-        job = active[i]
+    if len(active) == 0:
+        return key, running, waiting
+    first = by_number[0]
+    found = np.empty((by_number[-1] - first + 1, 3))
+    for job in by_number:
         iteration_s = jobs.iteration_s[job] / expected_speed[job]
         alone = min(max(jobs.iterations[job] * iteration_s, 1e-9), FOREVER_S)
         left = max(jobs.iterations[job] - done_at(progress, job, now), 0.0)
-        key[i] = -((now - jobs.arrival[job] + min(left * iteration_s, FOREVER_S)) / alone)
-        running[i] = -(1.0 - progress.speed[job] / expected_speed[job]) / alone
-        waiting[i] = -1.0 / alone
+        found[job - first, 0] = -((now - jobs.arrival[job] + min(left * iteration_s, FOREVER_S)) / alone)
+        found[job - first, 1] = -(1.0 - progress.speed[job] / expected_speed[job]) / alone
+        found[job - first, 2] = -1.0 / alone
+    for i in range(len(active)):
+        row = active[i] - first
+        key[i], running[i], waiting[i] = found[row, 0], found[row, 1], found[row, 2]
     return key, running, waiting

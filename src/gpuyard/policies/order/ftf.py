@@ -14,4 +14,5 @@ def ftf(snapshot: Snapshot) -> Keys:
     from gpuyard.policies.order.fairness import finish_time_ratios
 
     moment = moment_of(snapshot)
-    return Keys(*finish_time_ratios(moment.boxed, moment.active, expected_speed_of(snapshot), snapshot.now))
+    expected = expected_speed_of(snapshot)
+    return Keys(*finish_time_ratios(moment.boxed, moment.active, moment.by_number, expected, snapshot.now))

@@ -104,16 +104,30 @@ def _first_with_room(
 
 
 @inner
-def note_changes(ranking: Ranking, books: Books, gpu_ids: Small, first: int, last: int) -> None:
+def note_changes(ranking: Ranking, draft: Draft, books: Books, gpu_ids: Small, first: int, last: int) -> None:
     """Somebody was placed on these GPUs."""
     for i in range(first, last):
         node = books.gpu_node[gpu_ids[i]]
         if i == first or node != books.gpu_node[gpu_ids[i - 1]]:
             place = ranking.place[node]
-            if place >= 0:
+            if place < 0:
+                continue
+            if draft.whole_free[node] == 0:
+                _retire(ranking, place)
+            else:
                 ranking.changed[ranking.counts[_CHANGES]] = place
                 ranking.latest[place] = ranking.counts[_CHANGES]
                 ranking.counts[_CHANGES] += 1
+
+
+@inner
+def _retire(ranking: Ranking, place: int) -> None:
+    """A node is full: no row need look at it again."""
+    k = place // ranking.counts[_STRETCH]
+    for row in range(ranking.counts[_ROWS]):
+        ranking.score[row, place] = np.inf
+        if ranking.best[row, k] == place:
+            _find_best(ranking, row, k)
 
 
 @inner
