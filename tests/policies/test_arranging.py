@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.policies.arrange import FEW, arrange
+from gpuyard.policies.arrange import FEW, MANY, arrange, positions_in_order
 
 
 def _expected(jobs: Ints, priority: Ints, key: Floats) -> list[int]:
@@ -36,3 +36,20 @@ def test_a_reversed_order_is_turned_round() -> None:
     count = 10 * FEW
     jobs, priority = np.arange(count), np.zeros(count, dtype=np.int64)
     assert arrange(jobs, priority, -np.arange(count, dtype=np.float64)).tolist() == list(range(count))[::-1]
+
+
+@pytest.mark.parametrize("levels", [1, 3])
+@pytest.mark.parametrize("distinct", [1, 40, 10**9])
+@pytest.mark.parametrize("moved", [0.0, 0.001, 0.02, 0.5, 1.0])
+@pytest.mark.parametrize("count", [0, 1, 2, MANY - 1, MANY, 3 * MANY])
+def test_every_way_finds_the_one_order(count: int, moved: float, distinct: int, levels: int) -> None:
+    random = np.random.default_rng(count + distinct)
+    jobs = random.permutation(count)
+    key = np.sort(random.integers(0, distinct, count)).astype(np.float64)
+    priority = np.sort(random.integers(0, levels, count))[::-1].copy()
+    gone = random.random(count) < moved
+    key[gone] = random.integers(0, distinct, int(gone.sum()))
+    priority[gone] = random.integers(0, levels, int(gone.sum()))
+    expected = _expected(jobs, priority, key)
+    assert positions_in_order(jobs, priority, key).tolist() == expected
+    assert arrange(jobs, priority, key).tolist() == expected
