@@ -110,3 +110,18 @@ def test_no_moment_of_a_simulation_is_a_bad_one_for_ctrl_c(policy: str) -> None:
     command = [sys.executable, "-c", HAMMER, policy]
     done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=900)
     assert (done.returncode, done.stdout) == (0, "alive\n"), done.stderr
+
+
+def test_requests_of_every_kind_that_were_held_back_are_delivered_once() -> None:
+    heard: list[int] = []
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, lambda got, _: heard.append(got)) for number in numbers]
+    try:
+        with interrupts_held_back():
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
+                ask(number)
+            assert heard == []
+    finally:
+        for number, old in zip(numbers, before, strict=True):
+            signal.signal(number, old)
+    assert heard == [signal.SIGTERM, signal.SIGHUP]

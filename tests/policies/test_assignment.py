@@ -240,3 +240,22 @@ def test_a_full_round_gives_nearly_what_would_be_ideal() -> None:
 
     ideal = sum(table[k, 3] for table, k in zip(tables, rows, strict=True))
     assert sum(table[k, 3] for table, k in zip(tables, final, strict=True)) > 0.95 * ideal
+
+
+def test_what_is_left_goes_to_the_climb_that_gains_most_on_all_gpus_together() -> None:
+    """3 CPUs are left: 0.6 on one GPU, or 0.5 on each of three."""
+    single, triple = np.array([[1.0, 0, 0, 1.0], [4.0, 0, 0, 1.6]]), np.array([[1.0, 0, 0, 1.0], [2.0, 0, 0, 1.5]])
+    placed = [Placed([(0, 1)], False), Placed([(0, 3)], False)]
+    rows = climb(placed, np.array([0, 0]), [single, triple], np.array([1, 3]), np.array([[7.0, 0, 0]]))
+    assert rows.tolist() == [0, 1]
+
+
+def test_of_neighbours_the_one_with_most_beyond_its_guarantee_gives_it_back() -> None:
+    """12 CPUs: the pair holds 8 (6 beyond its guarantee), the single 3 (2 beyond); the last wants 3 and finds 1."""
+    amounts = np.array([[4.0, 1, 1], [3.0, 1, 1], [3.0, 1, 1]])
+    guarantee = np.array([[1.0, 1, 1], [1.0, 1, 1], [3.0, 1, 1]])
+    placed = place(
+        np.array([[1.0, 1.0, 0.0]]), np.array([2, 1, 1]), amounts, guarantee,
+        node_gpus=np.array([4]), capacity=np.array([[12.0, 9.0, 9.0]]),
+    )  # fmt: skip
+    assert placed == [Placed([(0, 2)], False), Placed([(0, 1)], True), Placed([(0, 1)], False)]

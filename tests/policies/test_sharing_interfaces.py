@@ -198,3 +198,11 @@ def test_something_of_another_kind_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def order(snapshot):\n    return snapshot.arrival_s\n")
     with pytest.raises(InputError, match="is not a partition policy"):
         PARTITIONS.find(f"{tmp_path}/mine.py:order")
+
+
+def test_a_task_may_have_a_part_of_a_gpu_to_itself() -> None:
+    ledger = one_gpu()
+    MultiplexPlan({"x": Sharing("a", 0, 1.0, thousandths=600), "y": Sharing("a", 0, 1.0)}).take(ledger)
+    assert {grant.holder: grant.gpus for grant in ledger.grants()} == {"x": 0.6, "y": 0.0}
+    with pytest.raises(LedgerError, match="400 thousandths"):
+        MultiplexPlan({"z": Sharing("a", 0, 1.0, thousandths=500)}).take(ledger)

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 from tests.builders import cluster, job, workload, zoo
+from tests.policies.scenarios.stories import node, scene, told, waits
 
 from gpuyard.core.cluster import NodeKind
+from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Job
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
 from gpuyard.policies.facts import Facts
-from gpuyard.policies.named_plan import named_plan
+from gpuyard.policies.named_plan import carry_out, named_plan
 from gpuyard.policies.plan import Keys
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.resolve import resolve
@@ -109,3 +111,14 @@ def test_of_jobs_whose_work_nobody_knows_the_first_to_come_goes_first(order: str
     )
     plan = named_plan(snapshot, decide(resolve(f"{order}+proportional"), snapshot))
     assert [one["job"] for one in plan["start"]] == ["a"]
+
+
+def test_a_plan_tells_and_gives_the_part_of_a_gpu_that_a_slice_needs() -> None:
+    snapshot = scene(node("a", 1), waits("x", 0.25), waits("y", 0.75, at=1))
+    decision = told("fifo+proportional", snapshot).decision
+    shares = {one["job"]: one["gpus"][0]["share"] for one in named_plan(snapshot, decision)["start"]}
+    assert shares == {"x": 0.25, "y": 0.75}
+    ledger = Ledger()
+    ledger.add_node("a", node("a", 1).kind)
+    carry_out(snapshot, decision, ledger)
+    assert {grant.holder: grant.gpus for grant in ledger.grants()} == {"x": 0.25, "y": 0.75}

@@ -150,3 +150,9 @@ def test_of_several_gpu_types_the_message_says_that_a_job_runs_on_one() -> None:
 def test_a_gpu_type_that_nobody_knows_recorded_nothing() -> None:
     with pytest.raises(InputError, match="field recorded_on: 'K8' is neither a GPU type that gpuyard knows nor one of"):
         gpuyard.simulate("2x8", JOBS.take(np.arange(1)), options=Options(recorded_on="K8"))
+
+
+def test_the_failure_rate_is_that_of_each_node() -> None:
+    """100 nodes, each twice a year, for 10 years."""
+    events = node_events(Cluster.parse("100x1"), Options(failure_rate=2.0, repair_time_s=1.0))
+    assert sum(event.down for event in events) == pytest.approx(2000, rel=0.05)

@@ -162,3 +162,10 @@ def test_work_adds_up_and_skipped_rounds_change_nothing(
         assert each.iterations <= worked * (1 + 1e-9) + 1e-6
         if not cost or not any(span["ended"] in ("preempted", "moved") for span in mine):
             assert worked == pytest.approx(each.iterations)
+
+
+def test_a_checkpoint_before_a_neighbour_left_is_kept() -> None:
+    """a has 250 iterations at its checkpoint at 1000 s. b ends at 1200, the node fails at 1400: a has 750 left then."""
+    failures = (Failure(0, 1400.0, 100.0),)
+    done = run([half(0, "a", 1000), half(1, "b", 400)], failures=failures, checkpoint_every_s=500.0)
+    assert finishes(done) == pytest.approx({0: 3000.0, 1: 1200.0})

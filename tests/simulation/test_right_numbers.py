@@ -20,6 +20,7 @@ from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.options import Failure, Options
+from gpuyard.simulation.stalls import ArrivalWatch
 
 HOUR = 3600.0
 NODE = cluster("1x1", "cpus=3,memory=62.5GB")
@@ -277,3 +278,16 @@ def test_the_node_that_fails_is_the_one_that_was_named() -> None:
     options = Options(failures=(Failure(0, 0.0, 32400.0),))
     done = simulate_cluster(three, Workload.from_jobs(jobs), "fifo+proportional", options, zoo=story_zoo())
     assert done.jobs["start_s"].to_list() == [32400.0, 0.0, 0.0]
+
+
+def test_a_node_that_will_come_back_is_waited_for_however_many_decisions_that_takes() -> None:
+    """tetris decides in every round. The node is down from 600 s for 2e6 s; the next round is at 2000700 s."""
+    options = Options(failures=(Failure(0, 600.0, 2e6),))
+    done = run(cluster("1x1", "cpus=3,memory=62.5GB"), [job(0, hours=1)], "tetris+proportional", options)
+    assert finishes(done) == {0: 2004300.0}
+
+
+def test_a_short_queue_must_grow_twice_in_a_row() -> None:
+    watch = ArrivalWatch()
+    stops = [watch.must_stop(*at) for at in [(20, 1000), (40, 2000), (40, 4000), (120, 8000)]]
+    assert stops == [False] * 4

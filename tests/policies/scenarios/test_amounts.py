@@ -1,11 +1,15 @@
 """How much CPU, memory and storage bandwidth goes with each job's GPUs, by every allocation: worked out by hand."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 import pytest
-from tests.policies.scenarios.stories import Known, Node, node, runs, scene, told, waits
+from tests.policies.scenarios.stories import Known, Node, node, policy_of, runs, scene, told, waits
+
+from gpuyard.core.arrays import Floats
+from gpuyard.policies.allocate.perjob import PerJob
 
 Amounts = tuple[float, float, float]
 ONE = (1.0, 10.0, 0.0)
@@ -196,3 +200,16 @@ def test_what_everybody_gets(story: str) -> None:
     assert plan.amounts == gets
     assert plan.waits == dict(waiting)
     assert plan.stops == set()
+
+
+def test_an_allocation_for_each_job_sees_the_whole_ladder_and_gives_what_it_says() -> None:
+    seen: list[list[list[float]]] = []
+
+    class Most(PerJob):
+        def amounts(self, ladder: Floats, share: Floats) -> Floats:
+            seen.append(ladder[:, [0, 3]].tolist())
+            return ladder[-1, :3]
+
+    plan = told(replace(policy_of("fifo+tune"), allocate=Most()), scene(node("a", 4), waits("x", 2, "hungry")))
+    assert (seen[0][0], seen[0][-1]) == ([3.0, 1.0], [6.0, 2.0])
+    assert plan.amounts["x"][0] == 12.0

@@ -150,7 +150,28 @@ def test_of_many_who_start_each_goes_by_what_those_before_it_left() -> None:
     jobs = [waits("w1", 2, "nimble", at=1), waits("wide", 6, "nimble", at=2), waits("w2", 2, "nimble", at=3)]
     singles = [waits(f"s{number}", model="nimble", at=4) for number in range(30)]
     held = [runs("r2", "z0 z1", "nimble"), runs("r1", "b0", "nimble")]
-    plan = told("fifo+proportional:placement=consolidating", scene(*nodes, *held, *jobs, *singles, move_cost_s=1e9))
+    plan = told(CLOSE, scene(*nodes, *held, *jobs, *singles, move_cost_s=1e9))
     assert {name: plan.gets[name] for name in ("w1", "wide", "w2")} == {
         "w1": "z2 z3", "wide": "a0 a1 a2 a3 c0 c1", "w2": "c2 c3",
     }  # fmt: skip
+
+
+def test_best_fit_counts_the_demand_of_every_gpu_of_a_job() -> None:
+    """Of 12 CPUs 6 are demanded on a and 1 on b; with x, which wants 2 x 6, that is 18/12 on a and 13/12 on b."""
+    who = [runs("r", "a0", "hungry"), runs("s", "b0"), waits("x", 2, "hungry", at=1)]
+    assert told(BEST, scene(node("a", 4), node("b", 4), *who, move_cost_s=1e9)).gets == {"x": "b1 b2"}
+
+
+def test_of_many_who_start_each_goes_to_the_first_of_equal_nodes() -> None:
+    """b has 4 free, then 3 (s0); a has 9, then 3 (wide): equal for s1, and a is first."""
+    nodes = [node("a", 9), node("b", 4), *(node(name, 9) for name in "cdef")]
+    jobs = [waits("s0", at=1), waits("wide", 6, at=2), waits("s1", at=3), *(waits(f"t{i}", at=4) for i in range(30))]
+    gets = told(CLOSE, scene(*nodes, *jobs, move_cost_s=1e9)).gets
+    assert [gets[name] for name in ("s0", "wide", "s1")] == ["b0", "a0 a1 a2 a3 a4 a5", "a6"]
+
+
+def test_what_all_gpus_of_a_job_can_use_is_no_longer_left() -> None:
+    """Of 4 CPUs the pair can use all. With its share y has 1.0 on an A100, as on a V100, of which more are left."""
+    nodes = [node("v", 4), node("n", 4, gpu_type="A100", cpus=4)]
+    jobs = [waits("pair", 2, "modern"), waits("y", model="modern", at=1)]
+    assert told("fifo+tune", scene(*nodes, *jobs, move_cost_s=1e9)).gets == {"pair": "n0 n1", "y": "v0"}
