@@ -116,11 +116,16 @@ def test_requests_of_every_kind_that_were_held_back_are_delivered_once() -> None
     heard: list[int] = []
     numbers = (signal.SIGTERM, signal.SIGHUP)
     before = [signal.signal(number, lambda got, _: heard.append(got)) for number in numbers]
-    try:
+
+    def block() -> None:
         with interrupts_held_back():
-            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
                 ask(number)
             assert heard == []
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            block()
     finally:
         for number, old in zip(numbers, before, strict=True):
             signal.signal(number, old)

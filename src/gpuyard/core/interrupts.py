@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
@@ -23,8 +23,9 @@ def interrupts_held_back() -> Iterator[None]:
         with _handled((signal.SIGINT, *ENDING), lambda number, _: seen.append(number)):
             yield
     finally:
-        for number in dict.fromkeys(seen):
-            signal.raise_signal(number)
+        with ExitStack() as requests:  # each is delivered, also after one that raised
+            for number in reversed(dict.fromkeys(seen)):
+                requests.callback(signal.raise_signal, number)
 
 
 @contextmanager

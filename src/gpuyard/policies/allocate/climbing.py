@@ -89,7 +89,8 @@ def _look_up(jobs: Jobs, books: Books, sharers: Sharers, node: int, p: int, free
             more = (jobs.ladders[row, step, r] - sharers.amounts[p, r]) * books.lines[job]
             if more > free[node, r] + SLACK:
                 cost = np.inf
-            elif books.capacity[node, r] > 0.0:
+                break
+            if books.capacity[node, r] > 0.0:
                 cost = max(cost, more / books.capacity[node, r])
         value = (jobs.ladders[row, step, DEMANDS] - sharers.speed[p]) * jobs.size[job] / cost
         if value > sharers.gain[p]:
