@@ -12,7 +12,7 @@ from tests.builders import examples
 from gpuyard.core.books import settle
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.errors import InputError, LedgerError
-from gpuyard.core.grants import WHOLE, Grant, GrantState, Part
+from gpuyard.core.grants import Grant, GrantState, Part
 from gpuyard.core.ledger import Ledger
 
 KIND = NodeKind(gpus=2, cpus=8.0, memory_gb=64.0, storage_mbps=0.0, network_gbps=0.0, gpu_memory_gb=16.0)
@@ -204,8 +204,7 @@ class AgainstPlainBooks(RuleBasedStateMachine):
                 return False
             if part.gpu is not None and (
                 part.gpu >= len(home.gpus)
-                or max(part.thousandths, 1) > home.gpus[part.gpu]
-                or (part.thousandths == WHOLE and self.is_held(part))
+                or part.thousandths > home.gpus[part.gpu]
                 or part.gpu_memory_gb > home.gpu_memory[part.gpu]
             ):
                 return False
@@ -213,10 +212,6 @@ class AgainstPlainBooks(RuleBasedStateMachine):
                 if sum(other.amounts.get(name, 0.0) for other in parts if other.node == part.node) > free:
                     return False
         return True
-
-    def is_held(self, part: Part) -> bool:
-        held = [(other.node, other.gpu) for grant in self.grants.values() for other in grant.parts]
-        return (part.node, part.gpu) in held
 
     def count(self, parts: tuple[Part, ...], sign: int) -> None:
         for part in parts:

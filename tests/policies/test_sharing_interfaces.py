@@ -147,27 +147,6 @@ def test_tasks_can_change_places_and_those_who_wait_give_theirs_up() -> None:
     assert {grant.holder: grant.nodes for grant in ledger.grants()} == {"x": ("b",), "z": ("a",)}
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "fits"),
-    [
-        (Part("a", 0, 0), Part("a", 0, WHOLE), False),
-        (Part("a", 0, WHOLE), Part("a", 0, 0), False),
-        (Part("a", 0, 0), Part("a", 0, 0), True),
-        (Part("a", 0, 999), Part("a", 0, 0), True),
-        (Part("a", 0, 0), Part("a", 0, 999), True),
-    ],
-)
-def test_who_competes_for_a_gpu_is_not_beside_somebody_who_has_all_of_it(first: Part, second: Part, fits: bool) -> None:
-    ledger = one_gpu()
-    ledger.grant("first", [first])
-    if fits:
-        ledger.grant("second", [second])
-    else:
-        with pytest.raises(LedgerError, match="'second' cannot take"):
-            ledger.grant("second", [second])
-    ledger.check()
-
-
 def test_a_change_whose_parts_are_wrong_leaves_what_was_there() -> None:
     ledger = one_gpu()
     ledger.grant("x", [Part("a", 0, 500)])

@@ -76,9 +76,7 @@ def line_fits(books: Books, gpu: int, node: int, part: int, memory: float) -> bo
         return False
     if gpu == NO_GPU:
         return True
-    if part == WHOLE and books.head[gpu] >= 0:
-        return False  # somebody competes for it without a part of its own
-    return bool(books.gpu_free[gpu] >= max(part, 1) and books.gpu_memory_free[gpu] + SLACK >= memory)
+    return bool(books.gpu_free[gpu] >= part and books.gpu_memory_free[gpu] + SLACK >= memory)
 
 
 @compilable
