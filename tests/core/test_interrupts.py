@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -81,10 +82,10 @@ def test_between_steps_nobody_hears_what_ends_a_program_at_once() -> None:
 
 
 @pytest.mark.parametrize("block", [interrupts_between_steps, interrupts_held_back, ending_interrupts])
-def test_afterwards_everything_is_heard_as_before(block: Callable[[], object]) -> None:
+def test_afterwards_everything_is_heard_as_before(block: Callable[[], AbstractContextManager[object]]) -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
-    with block():  # type: ignore[attr-defined]
+    with block():
         pass
     assert [signal.getsignal(number) for number in numbers] == before
 
