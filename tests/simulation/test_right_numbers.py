@@ -11,7 +11,7 @@ from tests.policies.scenarios.stories import story_zoo
 
 import gpuyard
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.core.cluster import Cluster
+from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import InputError, StallError
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.allocate.tune import Tune
@@ -291,3 +291,25 @@ def test_a_short_queue_must_grow_twice_in_a_row() -> None:
     watch = ArrivalWatch()
     stops = [watch.must_stop(*at) for at in [(20, 1000), (40, 2000), (40, 4000), (120, 8000)]]
     assert stops == [False] * 4
+
+
+def test_why_a_job_waits_is_told_by_the_types_on_which_the_others_are() -> None:
+    """At 900 s somebody starts on another type than it was admitted to, and leaves too few GPUs for the last job.
+
+    The rounds after that, in which nothing happens, must not tell another reason.
+    """
+    kinds = {
+        1: NodeKind(gpus=8, cpus=16, memory_gb=500, storage_mbps=160, gpu_type="V100"),
+        2: NodeKind(gpus=1, cpus=2, memory_gb=30, storage_mbps=20, gpu_type="A100"),
+        3: NodeKind(gpus=2, cpus=4, memory_gb=60, storage_mbps=40, gpu_type="T4"),
+    }
+    yard = Cluster(tuple(NodeGroup(count, kind) for count, kind in kinds.items()))
+    jobs = {number: Job(number, 0.0, 1, "alexnet", duration_s=0.0) for number in range(20)}
+    jobs[6] = Job(6, 0.0, 3, "alexnet", duration_s=299.0)
+    jobs[12] = Job(12, 0.0, 4, "alexnet", duration_s=900.0, cpus=0.0, memory_gb=20.0)
+    jobs[17] = Job(17, 0.0, 4, "res18", duration_s=299.0)
+    jobs[19] = Job(19, 0.0, 8, "alexnet", duration_s=0.0)
+    options = Options(placement="first-fit")
+    listed = list(jobs.values())
+    skipped, whole = (run(yard, listed, "fifo+greedy", replace(options, skip=skip)) for skip in (True, False))
+    assert skipped.jobs.equals(whole.jobs)

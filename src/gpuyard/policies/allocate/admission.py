@@ -87,7 +87,10 @@ def admit_and_place(
     missing = pools(jobs, books, False).sum() - pool.sum()
     used = used_by_leavers(jobs, books, quotas)
     amounts = type_amounts(jobs, books, len(pool))
-    arrivals, listed = admit(jobs, books, order, quotas, pool, missing, used, reasons, target, met, speeds, amounts)
+    home = np.empty(0, dtype=np.int64)
+    arrivals, listed = admit(
+        jobs, books, order, quotas, pool, missing, used, reasons, target, met, speeds, amounts, home
+    )
     met = met[:listed]
     draft = open_draft(books)
     new = np.empty(arrivals, dtype=np.int64)
@@ -107,7 +110,8 @@ def admit_and_place(
     )  # fmt: skip
     ranked = len(required) == 0 and len(new) >= MANY and bool(draft.whole_free.any())
     ranking = open_ranking(jobs, draft, width if ranked else 0)
-    if not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons):
+    filled = not _place_new(draft, jobs, books, order, new, target, mode, required, ranked, ranking, choices, reasons)
+    if filled:
         used = used_by_leavers(jobs, books, quotas)
         _fill(draft, jobs, books, order, quotas, used, mode, required, speeds, choices, reasons)
         met = np.arange(len(order))
@@ -117,9 +121,12 @@ def admit_and_place(
             draft, jobs, books, progress, order, met, reasons, choices, free, mode, required, move_cost_s, now
         )
         if moved:  # what they leave is for those who wait
+            filled = True
             used = used_by_leavers(jobs, books, quotas)
             _fill(draft, jobs, books, order, quotas, used, mode, required, speeds, choices, reasons)
             met = np.arange(len(order))
+    if filled and len(pool) > 1:
+        _say_why(draft, jobs, books, order, quotas, missing, speeds, choices, reasons, len(required) > 0)
     if rearrange:
         for i in met:
             if books.slot[order[i]] >= 0:
@@ -216,6 +223,34 @@ def _fill(
                 used[jobs.tenant[job]] += need
         else:
             reasons[i] = RESOURCES if len(required) else FRAGMENTS
+
+
+@kernel
+def _say_why(
+    draft: Draft, jobs: Jobs, books: Books, order: Ints, quotas: Ints, missing: int, speeds: TypeSpeeds,
+    choices: Choices, reasons: Bytes, by_demand: bool,
+) -> None:  # fmt: skip
+    """Say why the others wait by the types on which jobs are now, not by those that they were admitted to.
+
+    So it is what the next decision will say, if nothing happens until then.
+    """
+    home = np.full(len(order), OUT)
+    for i in range(len(order)):
+        if reasons[i] == PLACED:
+            at = choices.at[i]
+            gpu = choices.gpu_ids[at] if at >= 0 else books.line_gpu[books.first_line[order[i]]]
+            home[i] = jobs.node_type[books.gpu_node[gpu]]
+    pool, used = pools(jobs, books, True), used_by_leavers(jobs, books, quotas)
+    amounts = type_amounts(jobs, books, len(pool))
+    why, target, met = np.empty_like(reasons), np.empty_like(home), np.empty_like(home)
+    arrivals, _ = admit(jobs, books, order, quotas, pool, missing, used, why, target, met, speeds, amounts, home)
+    for i in range(len(order)):
+        if reasons[i] == PLACED:
+            continue
+        if target[i] != OUT:
+            reasons[i] = RESOURCES if by_demand else FRAGMENTS
+        elif arrivals == 0 or jobs.need[order[i]] > draft.left[0]:
+            reasons[i] = why[i]
 
 
 @kernel

@@ -107,23 +107,26 @@ def used_by_leavers(jobs: Jobs, books: Books, quotas: Ints) -> Ints:
 @inner
 def admit(
     jobs: Jobs, books: Books, order: Ints, quotas: Ints, pool: Ints, missing: int, used: Ints, reasons: Bytes,
-    target: Ints, met: Ints, speeds: TypeSpeeds, amounts: Floats,
+    target: Ints, met: Ints, speeds: TypeSpeeds, amounts: Floats, home: Ints,
 ) -> tuple[int, int]:  # fmt: skip
     """Choose by GPU count alone: for each job a GPU type to go to, STAYS or OUT.
 
     `amounts` is what `type_amounts` gives; here it becomes what those before a job leave it of their demand.
+    `home` has the type of GPU on which each job is to be, OUT for those without; if empty, it is where the books say.
     Returns how many are to be placed, and how many positions are listed in `met`: of all who are admitted or run.
     """
     left = pool.sum()
     one_type = len(pool) == 1
-    arrivals, listed, running = 0, 0, books.busy[0]  # those on the way out are not in the order: it never gets to 0
+    # Those on the way out are not in the order: then it never gets to 0.
+    arrivals, listed, running = 0, 0, len(home) + books.busy[0]
     for i in range(len(order)):
         reasons[i] = NODES if missing > 0 else GPUS
         if left < jobs.smallest[0] and running == 0:
             continue
         job = order[i]
         target[i] = OUT
-        if books.slot[job] >= 0:
+        there = home[i] != OUT if len(home) else books.slot[job] >= 0
+        if there:
             met[listed] = i
             listed += 1
             running -= 1
@@ -136,8 +139,10 @@ def admit(
             reasons[i] = QUOTA
             continue
         kind = 0
-        if books.slot[job] >= 0:
-            if not one_type:
+        if there:
+            if len(home):
+                kind = home[i]
+            elif not one_type:
                 kind = jobs.node_type[books.gpu_node[books.line_gpu[books.first_line[job]]]]
             if pool[kind] >= need:
                 target[i] = STAYS
@@ -149,7 +154,7 @@ def admit(
                     continue
             target[i] = kind
             arrivals += 1
-            if books.slot[job] < 0:
+            if not there:
                 met[listed] = i
                 listed += 1
         pool[kind] -= need
