@@ -37,7 +37,7 @@ def _fresh(block: Block, folder: Path, environment: dict[str, str]) -> str:
     for command in commands(block):
         _, printed = shell(command.text, folder, environment)
         shown = command.shown
-        if not agrees(shown, printed):
+        if not agrees(command, printed):
             print(f"{block}: {command.text}")
             if "…" in shown:
                 print(f"  has '…', please edit by hand:\n{printed}")

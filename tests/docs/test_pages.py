@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import PAGES, ROOT, Block, agrees, blocks, commands, prepare, shell, without_make
+from tests.docs.pages import PAGES, ROOT, Block, Command, agrees, blocks, commands, prepare, shell, without_make
 
 import gpuyard
 
@@ -45,7 +45,7 @@ def _run_console(block: Block, folder: Path, environment: dict[str, str]) -> Non
         code, printed = shell(command.text, folder, environment)
         if "error: " not in command.shown:
             assert code == 0, f"{block}: {command.text}: {printed}"
-        assert agrees(command.shown, printed), (
+        assert agrees(command, printed), (
             f"{block}: '{command.text}' prints something else; 'python -m tests.docs.renew' renews the page:\n{printed}"
         )
 
@@ -77,3 +77,19 @@ def test_the_public_names_are_the_documented_ones() -> None:
     text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     section = text.split("\n## Python\n")[1]
     assert re.findall(r"^### `(\w+)", section, flags=re.MULTILINE) == gpuyard.__all__
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "printed", "right"),
+    [
+        ("gpuyard trace", "mean 12.5 ms\n", "mean 12.5 ms\n", True),
+        ("gpuyard trace", "mean 12.5 ms\n", "mean 12.6 ms\n", False),
+        ("gpuyard trace", "in … s\nend", "in 3 s\nend", True),
+        ("gpuyard emulate -- p", "a 12.5 ms\nb 3.0 ms in … s\n", "a 12.5 ms\nb 9.1 ms in 4 s\n", True),
+        ("gpuyard emulate -- p", "a 12.5 ms\nb 3.0 ms in … s\n", "a 12.4 ms\nb 3.0 ms in 4 s\n", False),
+        ("gpuyard emulate -- p", "a 12.5 ms\n", "b 12.5 ms\n", False),
+        ("gpuyard emulate --clock device -- p", "a 12.5 ms\n", "a 12.6 ms\n", False),
+    ],
+)
+def test_what_a_page_shows_is_compared_with_what_is_printed(text: str, shown: str, printed: str, right: bool) -> None:
+    assert agrees(Command(text, shown), printed) is right

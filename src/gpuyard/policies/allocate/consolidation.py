@@ -118,11 +118,16 @@ def consolidate(
     choices: Choices, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
 ) -> None:  # fmt: skip
     """Bring every spread job together for whom that pays, in order; `met` are positions of all who may be placed."""
+    largest = books.node_gpus.max()
     for m in range(len(met)):
         i = met[m]
         job = order[i]
         wide = books.lines[job]
-        if wide == 1 or reasons[i] != PLACED or not _spans(books, choices, order, i):
+        if wide == 1 or wide > largest or reasons[i] != PLACED or not _spans(books, choices, order, i):
+            continue
+        gain_s = (1.0 - jobs.penalty[jobs.job_class[job]]) * _spread_time_left(jobs, books, progress, job, now)
+        own_move = books.slot[job] >= 0
+        if gain_s <= 0.0 or own_move * move_cost_s > gain_s:
             continue
         kind = jobs.node_type[books.gpu_node[_gpu_of(books, choices, order, i, 0)]]
         old = choices.end[0]
@@ -130,9 +135,8 @@ def consolidate(
             choices.gpu_ids[old + k] = _gpu_of(books, choices, order, i, k)
         withdraw(draft, books, job, choices.gpu_ids, old)
         node = _cheapest_node(draft, jobs, books, progress, choices, reasons, wide, kind, now)
-        gain_s = (1.0 - jobs.penalty[jobs.job_class[job]]) * _spread_time_left(jobs, books, progress, job, now)
-        moves = 0 if node < 0 else max(wide - draft.whole_free[node], 0) + (books.slot[job] >= 0)
-        if node < 0 or moves * move_cost_s > gain_s or gain_s <= 0.0:
+        moves = 0 if node < 0 else max(wide - draft.whole_free[node], 0) + own_move
+        if node < 0 or moves * move_cost_s > gain_s:
             assign(draft, jobs, books, job, choices.gpu_ids, old, nothing_required)
             continue
         if choices.at[i] < 0:
