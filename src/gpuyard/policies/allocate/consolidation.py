@@ -118,7 +118,9 @@ def consolidate(
     choices: Choices, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
 ) -> None:  # fmt: skip
     """Bring every spread job together for whom that pays, in order; `met` are positions of all who may be placed."""
-    largest = books.node_gpus.max()
+    largest = 0
+    for node in range(len(books.up)):
+        largest = max(largest, books.node_gpus[node])
     for m in range(len(met)):
         i = met[m]
         job = order[i]
