@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.zoo.speeds import write_speeds
 from gpuyard.profiles import GpuKind, GpuSpeed, Zoo, find_gpu, find_step_profile, gpu_kinds, ladder, load_zoo
-from gpuyard.profiles.gpu_speed import bundled_speeds, gpu_speed
+from gpuyard.profiles.gpu_speed import bundled_speeds, gpu_speed, roofline_ratio
 
 BUNDLED = Path(__file__).resolve().parents[2] / "src" / "gpuyard" / "profiles" / "zoo" / "gpu_speed.yaml"
 ZOO = load_zoo()
@@ -72,6 +72,13 @@ def test_what_a_profile_states_goes_first_and_is_built_upon() -> None:
     assert gpu_speed("res50", "H100", "V100", stated).factor == pytest.approx(
         3.0 / gpu_speed("res50", "A100").factor * gpu_speed("res50", "H100").factor
     )
+
+
+def test_what_a_profile_measured_elsewhere_states_is_built_upon() -> None:
+    """A model nobody knows: a P40 is to a T4 as the two are built, whichever type the profile was measured on."""
+    stated = {"T4": GpuSpeed(0.2, "measured", "ours")}
+    expected = 0.2 * roofline_ratio(find_gpu("P40"), find_gpu("T4"))
+    assert gpu_speed("nobody knows", "P40", "A100", stated).factor == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("gpu", ["K80", "A100", "H100", "T4"])

@@ -32,6 +32,12 @@ def test_a_job_held_at_one_speed_says_when_it_wants_more_cpus() -> None:
     assert history.advice[0].startswith("1.0 h with fewer CPUs than its demand of 12")
 
 
+def test_a_job_that_was_slow_all_the_time_was_slow() -> None:
+    history = job_history(build([job(1)], [span(1, 0, 1, [0], speed=0.5)]), "1")
+    assert history.slow_s == pytest.approx(HOUR)
+    assert "1.0 h of it below its full speed of 1." in history.sentence
+
+
 def test_waits_by_reason_have_hours_and_shares() -> None:
     waits = {wait["reason"]: wait for wait in job_history(three_jobs(), "2").waits}
     assert waits["GPUs taken by jobs ahead"]["hours"] == pytest.approx(1.0)

@@ -40,6 +40,13 @@ def test_jobs_after_the_end_of_the_run_want_nothing() -> None:
     assert data.runnable == pytest.approx([1, 1])
 
 
+def test_jobs_that_never_started_want_gpus_to_the_end() -> None:
+    waiting = job(2, arrival_s=0.5 * HOUR, finish_s=None, start_s=None, held_s=0.0)
+    data = series(build([job(1), waiting], [span(1, 0, 1, [0])]), bins=2)
+    assert data.runnable == pytest.approx([1, 2])
+    assert data.gpu_demand == pytest.approx([0.5, 1])
+
+
 def test_the_raster_says_who_held_each_gpu() -> None:
     run = three_jobs()
     grid = raster(held_gpus(run), 2, np.linspace(0, 4 * HOUR, 5))

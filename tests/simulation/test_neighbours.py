@@ -88,6 +88,12 @@ def test_what_was_measured_on_this_gpu_type_goes_before_what_was_measured_elsewh
     assert (c.slowdown_beside(MODELS[1], gpu), c.slowdown_beside(c, gpu)) == (beside_a, 1.6)
 
 
+@pytest.mark.parametrize(("gpu", "factor"), [("A100", 3.0), ("T4", 1.5), ("V100", 1.5)])
+def test_what_names_no_gpu_type_goes_before_what_was_measured_elsewhere(gpu: str, factor: float) -> None:
+    told = model("told", Slowdown("a", 3.0, "A100"), Slowdown("a", 1.5))
+    assert told.slowdown_beside(MODELS[1], gpu) == factor
+
+
 def test_on_gpus_of_their_own_they_do_not_disturb() -> None:
     jobs = [job(0, "a", iterations=1000), job(1, "b", iterations=1000)]
     assert finishes(run(jobs, Cluster.parse("1x2"))) == {0: 1000.0, 1: 1000.0}

@@ -185,6 +185,13 @@ OPT = {
          waits("y")],
         {"half": (0.5, 5.0, 0.0), "hungry": (6.0, 10.0, 0.0), "lavish": (3.0, 10.0, 0.0), "x": ONE, "y": ONE},
     ),
+    # Only a is up: 12 CPUs, of which guarantees take 8. hungry gains 1.0 for 3 of the 4 that are left, picky 0.75.
+    "opt does not count the CPUs of a node that is down": Story(
+        "fifo+opt",
+        [node("a", 4), node("b", 4, up=False), waits("hungry", model="hungry"), waits("picky", model="picky", at=1),
+         waits("s", at=2), waits("t", at=3)],
+        {"hungry": (6.0, 10.0, 0.0), "picky": (3.0, 10.0, 0.0), "s": ONE, "t": ONE},
+    ),
     "opt does not use a node that is down": Story(
         "fifo+opt", [node("b", 4, up=False), FULL, waits("x"), waits("all", 4, at=1)], {"x": ONE}, {"all": "nodes"},
     ),

@@ -40,6 +40,10 @@ STORIES = {
         [A, B, runs("s", "a0"), runs("pair", "a1 b1", at=1, seconds=1000, speed=0.5)],
         1000.0, {"pair": "b0 b1"}, {},
     ),
+    # The same, and nobody says how fast the pair is: half as fast as it can be, since it is spread.
+    "a speed that nobody states is that of a spread job": Story(
+        [A, B, runs("s", "a0"), runs("pair", "a1 b1", at=1, seconds=1000)], 1000.0, {"pair": "b0 b1"}, {},
+    ),
     # s is still being moved until 100 s: t makes room instead, and goes where the pair was to have been.
     "nobody is moved who has not got over its last move": Story(
         [A, B, runs("s", "a0", works_from_s=100), runs("t", "b0"), waits("pair", 2, at=1, seconds=1000)],
@@ -142,6 +146,13 @@ UNMOVED: dict[str, tuple[list[Node | Known], dict[str, str]]] = {
 def test_nobody_is_moved_where_that_is_useless_or_impossible_though_it_costs_nothing(story: str) -> None:
     parts, gets = UNMOVED[story]
     assert told(FIRST, scene(*parts)).gets == gets
+
+
+@pytest.mark.parametrize(("quota", "gets"), [(2, {"r": "n0", "w": "t0"}), (1, {"r": "n0"})])
+def test_who_moves_to_a_faster_type_counts_once_in_a_quota(quota: float, gets: dict[str, str]) -> None:
+    one, other = node("t", 1, gpu_type="T4"), node("n", 2, gpu_type="A100")
+    parts = [one, other, runs("r", "t0", **ON_T4), waits("w", types="T4", at=1)]
+    assert told(FIRST, scene(*parts, move_cost_s=100.0, quotas={"t": quota})).gets == gets
 
 
 @pytest.mark.parametrize(("migration_cost_s", "moves", "end_s"), [(2400.0, 1, 19900.0), (2600.0, 0, 20000.0)])

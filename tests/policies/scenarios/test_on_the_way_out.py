@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.policies.scenarios.stories import Known, Node, leaves, node, scene, told, waits
+from tests.policies.scenarios.stories import Known, Node, leaves, node, runs, scene, told, waits
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.workload import Job
@@ -89,6 +89,20 @@ def facts() -> Facts:
 def test_new_jobs_keep_away_from_nodes_whose_cpus_it_still_has(allocate: str) -> None:
     parts: list[Node | Known] = [node("b", 2), node("v", 2), leaves("x", "b0", cpus=6), waits("w", model="hungry")]
     assert told(f"fifo+{allocate}", scene(*parts)).gets == {"w": "v0"}
+
+
+def test_it_demands_no_more_than_it_still_has() -> None:
+    """Of a, on which somebody hungry leaves with 1 CPU, a twelfth is wanted; of b, on which x has 3 CPUs, a quarter."""
+    a, b = node("a", 4), node("b", 4)
+    old, x = leaves("old", "a0", model="hungry", cpus=1.0), runs("x", "b0", "even", cpus=3.0)
+    assert told("fifo+tune", scene(a, b, old, x, waits("h", model="even", at=1))).gets == {"h": "b1"}
+
+
+def test_a_type_has_no_more_cpus_than_it_leaves() -> None:
+    """Of the V100s' 12 CPUs 3 are left, so that a hungry job gets its 6 on a T4, and runs twice as fast there."""
+    v, t = node("v", 4), node("t", 2, cpus=12, gpu_type="T4")
+    plan = told("fifo+tune", scene(v, t, leaves("old", "v0", cpus=9.0), waits("h", model="hungry")))
+    assert (plan.gets, plan.amounts["h"][0]) == ({"h": "t0"}, 6.0)
 
 
 def test_strangers_are_on_nobody_s_quota(facts: Facts) -> None:

@@ -92,6 +92,17 @@ def test_who_gets_its_place_back_does_not_move() -> None:
     assert (plan.gets, plan.stops, plan.waits) == ({"y": "b0"}, set(), {"wide": "resources"})
 
 
+def test_who_holds_several_gpus_gets_them_back_only_with_all_their_cpus() -> None:
+    """Of 12 CPUs s has 3 and z gets 6; "x", which wants 3 for each of its two GPUs, finds 3."""
+    parts: list[Node | Known] = [
+        node("a", 4), runs("s", "a0", "even", cpus=3.0), waits("y", 2, "hungry", at=1), waits("z", 1, "hungry", at=2),
+        runs("x", "a2 a3", "even", at=3, cpus=6.0, memory_gb=20.0),
+    ]  # fmt: skip
+    plan = told("fifo+greedy:placement=first-fit", scene(*parts))
+    assert (plan.gets, plan.stops) == ({"z": "a1"}, {"x"})
+    assert plan.waits == {"y": "resources", "x": "resources"}
+
+
 def test_a_quota_counts_to_the_thousandth() -> None:
     # 2.01 GPUs are 2010 thousandths, though 2.01 * 1000 is less than that in binary.
     snapshot = scene(
