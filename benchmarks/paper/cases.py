@@ -20,6 +20,9 @@ from gpuyard.simulation.pool import Report, run_all
 SHARED = Path(os.environ.get("GPUYARD_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 """Where the original's recorded traces are, if anywhere."""
 
+STARVATION_S = 1000 * 3600.0
+"""As in the original: where the load is more than a policy can do, the longest jobs would otherwise never end."""
+
 TENANTS = ("large", "medium", "small")
 _TENANT_OF_TEN = (0, 0, 0, 0, 0, 0, 0, 1, 1, 2)
 """Of ten jobs, seven are the large tenant's and one is the small one's."""
@@ -88,7 +91,7 @@ def run_case(case: Case, report: Report) -> Figures:
     options = Options(
         faithful=case.faithful, window=None if case.trace else case.window, static=case.static, timeline=False,
         placement=case.placement, restart_cost_s=case.restart_cost_s, migration_cost_s=case.migration_cost_s,
-        checkpoint_cost_s=case.checkpoint_cost_s,
+        checkpoint_cost_s=case.checkpoint_cost_s, starvation_s=STARVATION_S,
     )  # fmt: skip
     run = simulate_cluster(cluster, workload_of(case), case.policy, options, zoo=zoo_of(case))
     report(1.0)

@@ -44,6 +44,16 @@ def columns(snapshot: Snapshot) -> dict[str, Any]:
     return found | {"now": snapshot.now, "costs": (snapshot.move_cost_s, snapshot.start_cost_s)}
 
 
+WORK_LEFT = ("remaining_iterations", "remaining_s")
+"""Columns that are told from a line through what was done: after a file, the same but for the last bit or two."""
+
+
+def nearly(found: dict[str, Any], wanted: dict[str, Any]) -> bool:
+    """Whether columns are the same, and work left is but for rounding."""
+    exact = all(found[name] == wanted[name] for name in wanted if name not in WORK_LEFT)
+    return exact and all(np.allclose(found[name], wanted[name], rtol=1e-12, atol=0) for name in WORK_LEFT)
+
+
 def plans(snapshot: Snapshot, policies: list[str], placement: str) -> dict[str, dict[str, list[Any]]]:
     """What each policy decides, by names; it does not matter who is named first."""
     found = {}
@@ -107,7 +117,7 @@ def test_through_a_file_or_a_pickle_it_shows_the_same_and_leads_to_the_same_plan
         snapshot.save(path)
         first_time = path.read_bytes()
         for copy in (Snapshot.load(path), pickle.loads(pickle.dumps(snapshot))):
-            assert columns(copy) == before
+            assert nearly(columns(copy), before)
             copy.save(path)
             assert path.read_bytes() == first_time
             assert plans(copy, SHIPPED, placement) == plans(snapshot, SHIPPED, placement)

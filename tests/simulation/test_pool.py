@@ -7,7 +7,10 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -90,10 +93,11 @@ SCRIPT = textwrap.dedent(
 )
 
 
-def test_an_interrupt_keeps_what_is_done_and_cleans_up(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
+@contextmanager
+def two_at_work(folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str], Path]]:
+    """A process with two workers in the middle of their tasks, what it prints, and a file for each of these tasks."""
+    script, marks = folder / "script.py", folder / "marks"
     script.write_text(SCRIPT)
-    marks = tmp_path / "marks"
     marks.mkdir()
     process = subprocess.Popen(
         [sys.executable, script, marks], stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -103,7 +107,20 @@ def test_an_interrupt_keeps_what_is_done_and_cleans_up(tmp_path: Path) -> None:
         assert stdout.readline() == "done 0\n"
         while len(list(marks.iterdir())) < 2:
             time.sleep(0.02)
+        yield process, stdout, marks
+
+
+def test_an_interrupt_keeps_what_is_done_and_cleans_up(tmp_path: Path) -> None:
+    with two_at_work(tmp_path) as (process, stdout, marks):
         os.killpg(process.pid, signal.SIGINT)
         assert stdout.read() == "stopped\n"
     assert process.wait(900) == 0
+    assert list(marks.iterdir()) == []
+
+
+def test_workers_clean_up_and_end_when_whoever_started_them_was_killed(tmp_path: Path) -> None:
+    with two_at_work(tmp_path) as (process, stdout, marks):
+        os.kill(process.pid, signal.SIGKILL)
+        assert stdout.read() == ""  # that is, once nobody has it open any more
+    process.wait()
     assert list(marks.iterdir()) == []

@@ -75,6 +75,15 @@ def test_the_order_in_which_a_cluster_is_written_changes_nothing(policy: str) ->
     assert all(table.equals(found[0]) for table in found)
 
 
+def test_nor_where_nodes_differ_in_their_cpus_alone() -> None:
+    groups = ("1x2:cpus=6,memory=125GB", "1x2:cpus=24,memory=125GB", "1x2:cpus=12,memory=125GB")
+    found = [
+        run(Cluster.parse("+".join(order)), [job(0, "res18", hours=1)], "fifo+tune:placement=first-fit").jobs
+        for order in itertools.permutations(groups)
+    ]
+    assert all(table.equals(found[0]) for table in found)
+
+
 def test_gpu_numbers_are_the_user_s_however_nodes_are_looked_at() -> None:
     """The A100s stand first or last in the cluster; the job goes there, and failures hit the node that was meant."""
     for text, gpus, node in (

@@ -20,7 +20,7 @@ HELIOS = """job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time
 """
 
 PAI = """a1,tensorflow,1.0,Terminated,1739162.0,1739200.0,600.0,29.296875,50.0,MISC
-b2,ps,1.0,Terminated,1739170.0,1739270.0,600.0,30.0,0.0,
+b2,ps,1.0,Terminated,1739170.0,1739270.0,600.0,30.0,0.0,T4
 b2,worker,2.0,Terminated,1739180.0,1739300.0,400.0,10.0,100.0,V100
 c3,worker,3.0,Failed,1739190.0,1739191.0,100.0,1.0,50.0,T4
 d4,worker,1.0,Waiting,,,100.0,1.0,100.0,P100

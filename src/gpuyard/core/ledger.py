@@ -295,6 +295,7 @@ class Ledger:
             and np.allclose(free, books.free, atol=SLACK, rtol=0)
             and np.allclose(memory, books.gpu_memory_free, atol=SLACK, rtol=0)
             and np.allclose(demanded, books.demanded, atol=SLACK, rtol=0)
+            and books.leaving[0] == (books.state[self.holders] == GrantState.RELEASING).sum()
         ):
             raise LedgerError("what is free and what is held do not add up")
 

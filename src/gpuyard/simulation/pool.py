@@ -9,11 +9,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
+from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar, cast
@@ -173,9 +174,18 @@ def _died(process: BaseProcess, index: int) -> GpuyardError:
 
 def _serve(pipe: Connection, work: Callable[[Any, Report], Any]) -> None:
     """Do tasks as they come until told to stop, which interrupts the task."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(KeyboardInterrupt, EOFError, BrokenPipeError), ending_interrupts():
         while True:
             pipe.send(_attempt(work, pipe.recv(), lambda share: pipe.send(("share", share))))
+
+
+def _end_with_parent() -> None:
+    """Tell this worker to stop when its parent is gone, however it went: nobody else would."""
+    parent, task = parent_process(), threading.main_thread().ident
+    if parent is not None and task is not None:
+        parent.join()
+        signal.pthread_kill(task, signal.SIGTERM)  # to the thread that may be asleep
 
 
 def _attempt(work: Callable[[Any, Report], Any], task: Any, report: Report) -> tuple[str, Any]:

@@ -81,6 +81,10 @@ STORIES = {
          waits("boss", 8, at=1990, attained_s=99, priority=1)],
         ["boss", "starved", "started"], 2300.0, STARVING, {"start_cost_s": 200.0}, "las+tune",
     ),
+    "who starves goes before a paid start, whatever their keys": Story(
+        [runs("started", "a0", attained_s=110, works_from_s=2100), waits("starved", at=500, attained_s=1000)],
+        ["starved", "started"], NOW, STARVING, {"start_cost_s": 200.0}, "las+tune",
+    ),
 }  # fmt: skip
 
 
