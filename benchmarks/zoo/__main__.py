@@ -6,6 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from benchmarks.paper.cases import SHARED
+from benchmarks.zoo.inference import write_inference
 from benchmarks.zoo.operations import write_operations
 from benchmarks.zoo.speeds import write_speeds
 from benchmarks.zoo.steps import write_steps
@@ -16,3 +17,4 @@ if __name__ == "__main__":
     write_operations(SHARED / "gpemu", ZOO / "operations.yaml")
     write_steps(SHARED / "gpemu", ZOO)
     write_speeds(SHARED / "published-gpu", ZOO / "gpu_speed.yaml")
+    write_inference(SHARED / "gpulet", ZOO / "inference.yaml")

@@ -1,6 +1,7 @@
 """Every plan says why a job waits; every holding can be read as a value."""
 
 import pytest
+from tests.policies.scenarios.stories import node, runs, scene, told, waits
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.workload import Job, Workload
@@ -33,3 +34,11 @@ def test_a_plan_says_who_waits_and_for_what(
     assert {one.reason for one in told} == {reason}
     assert {one.free_gpus for one in told} == {free}
     assert all(one.helps in str(one) for one in told)
+
+
+def test_a_job_that_runs_and_gets_more_takes_no_free_gpu() -> None:
+    world = scene(node("a", 3), runs("h", "a0", "hungry", cpus=3.0), waits("big", 3, at=1))
+    plan = told("fifo+tune", world)
+    assert (plan.gets, plan.amounts["h"][0]) == ({"h": "a0"}, 6.0)
+    [why] = explain(world, plan.decision.order, plan.decision.plan)
+    assert why.free_gpus == 2

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.policies.scenarios.stories import node, runs, scene, waits
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.errors import GpuyardError, InputError
@@ -91,3 +92,10 @@ def test_what_is_right_is_taken() -> None:
     held = facts({"done_iterations": 100, "works_from_s": 20.0, "held_since_s": 10})
     held.hold(1, [("a", 1)], cpus=3)
     assert Snapshot.of(held).running.tolist() == [True]
+
+
+def test_a_stated_attained_time_stands_however_long_a_start_takes() -> None:
+    """r has held its GPU for 30 s: less than the two starts that it would be taken to have had."""
+    r, w = runs("r", "a0", attained_s=30.0), waits("w", attained_s=100.0, waiting_since_s=900.0)
+    world = scene(node("a", 1), r, w, now=1000.0, start_cost_s=60.0)
+    assert world.attained_s.tolist() == [30.0, 100.0]

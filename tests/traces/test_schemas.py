@@ -92,3 +92,8 @@ def test_a_named_format_is_taken_at_its_word(tmp_path: Path) -> None:
         read(tmp_path / "t", format="synergy")
     with pytest.raises(InputError, match=r"'sinergy' is not a trace format. Did you mean 'synergy'"):
         read(tmp_path / "t", format="sinergy")
+
+
+def test_pollux_takes_the_measurement_with_the_nearest_number_of_gpus(tmp_path: Path) -> None:
+    (tmp_path / "t").write_text("name,time,application,num_replicas,batch_size\nc,5,cifar10,3,1024\n")
+    assert read(tmp_path / "t").duration_s.tolist() == [1165 * 4 / 3]

@@ -23,6 +23,7 @@ from gpuyard.core.interrupts import ending_interrupts
 COMMANDS = {
     "simulate": "Run one or many policies and loads on a simulated cluster.",
     "decide": "Print what a policy would do with the world that a snapshot shows.",
+    "plan": "Cut GPUs into slices so that every service answers in time.",
     "sweep": "Run every combination of a YAML file of axes; go on where it was interrupted.",
     "compare": "Put the figures of runs side by side.",
     "report": "Write one HTML file and PNGs about runs.",

@@ -42,7 +42,7 @@ class Kind:
     @property
     def chosen_by(self) -> str:
         """The setting in which a user names one."""
-        return "policy" if self.name in ("order", "allocate") else self.name
+        return "policy" if self.name in ("order", "allocate", "partition") else self.name
 
     def shipped_one(self, name: str) -> Any:
         """Return what is shipped under this name: a function or a class."""
@@ -134,7 +134,11 @@ TIMESHARES = Kind(
     "gpuyard.timeshares", "rates",
 )  # fmt: skip
 
-PARTITIONS = Kind("partition", "a partition policy", {}, "gpuyard.partitions", "plan")
+PARTITIONS = Kind(
+    "partition", "a partition policy",
+    {name: f"partition.elastic:{name.capitalize()}" for name in ("elastic", "squishy", "greedy", "exhaustive")},
+    "gpuyard.partitions", "plan",
+)  # fmt: skip
 MULTIPLEXERS = Kind("multiplex", "a multiplex policy", {}, "gpuyard.multiplexers", "plan")
 
 KINDS = {kind.name: kind for kind in (ORDERS, ALLOCATIONS, PLACEMENTS, PARTITIONS, MULTIPLEXERS, TIMESHARES)}

@@ -59,11 +59,16 @@ def _by_name() -> Mapping[str, GpuKind]:
 
 def parse_gpus(text: str) -> tuple[GpuKind, ...]:
     """Read the GPUs of a machine: "A100", "4xA100", "2xV100+1xK80"."""
-    groups = [_group(part.strip(), text) for part in text.split("+")]
+    groups = parse_groups(text)
     total = sum(count for count, _ in groups)
     if total > MOST_GPUS:
         raise _bad_gpus(f"names {total} GPUs, but a machine has at most {MOST_GPUS}", text)
     return tuple(kind for count, name in groups for kind in [find_gpu(name)] * count)
+
+
+def parse_groups(text: str) -> list[tuple[int, str]]:
+    """Read how many GPUs of which name there are: "4x2080ti", "2xV100+1xK80"."""
+    return [_group(part.strip(), text) for part in text.split("+")]
 
 
 def _group(part: str, text: str) -> tuple[int, str]:

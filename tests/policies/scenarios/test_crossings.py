@@ -141,6 +141,16 @@ def test_who_is_given_less_while_it_starts_up_goes_on_starting_up() -> None:
     assert dict(run.jobs.select("job_id", "finish_s").rows())["h"] == 4000.0
 
 
+def test_who_gets_more_after_it_starved_has_started_once() -> None:
+    jobs = [
+        waits("a", model="even", seconds=3000, priority=1), waits("b", model="even", seconds=6000, priority=1),
+        waits("h", model="hungry", seconds=9000),
+    ]  # fmt: skip
+    run, _ = simulated("1x2", jobs, "fifo+tune", starvation_s=1000.0)
+    assert started(run)["h"] == [3000, 6000]  # at 6000 s it gets what b had of the CPUs
+    assert run.info["starved_starts"] == 1
+
+
 def test_a_run_counts_the_starts_of_those_who_starved_and_not_how_often_they_were_passed_over() -> None:
     """ "long" starves from 1200 s on, also when "late" arrives at 2700 s. It starts when "boss" ends at 3000 s and
     keeps the GPU; by its end "late" has starved too.

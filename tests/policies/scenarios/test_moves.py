@@ -101,6 +101,10 @@ STORIES |= {
         [node("x", 1, gpu_type="A100"), node("v", 1), node("t", 1, gpu_type="T4"),
          runs("p", "v0", "modern", seconds=1000, speed=1.0), runs("q", "t0", at=1, **ON_T4)],
         500.0, {"p": "x0", "q": "v0"}, {"q": "x0"}),
+    "and all GPUs of it": Story(
+        [node("x", 2, gpu_type="A100"), node("v", 2), node("t", 2, gpu_type="T4"),
+         runs("p", "v0 v1", "modern", seconds=1000, speed=1.0), runs("q", "t0 t1", at=1, **ON_T4)],
+        500.0, {"p": "x0 x1", "q": "v0 v1"}, {"q": "x0 x1"}),
     # Nobody says how fast it is: as fast as it can be on a T4.
     "a speed that nobody states is that of the type it has": Story(
         [SLOW, NEW, runs("r", "t0", "modern", seconds=1000)], 1500.0, {"r": "n0"}, {}),
@@ -151,7 +155,7 @@ def test_nobody_is_moved_where_that_is_useless_or_impossible_though_it_costs_not
 @pytest.mark.parametrize(("quota", "gets"), [(2, {"r": "n0", "w": "t0"}), (1, {"r": "n0"})])
 def test_who_moves_to_a_faster_type_counts_once_in_a_quota(quota: float, gets: dict[str, str]) -> None:
     one, other = node("t", 1, gpu_type="T4"), node("n", 2, gpu_type="A100")
-    parts = [one, other, runs("r", "t0", **ON_T4), waits("w", types="T4", at=1)]
+    parts: list[Node | Known] = [one, other, runs("r", "t0", **ON_T4), waits("w", types="T4", at=1)]
     assert told(FIRST, scene(*parts, move_cost_s=100.0, quotas={"t": quota})).gets == gets
 
 

@@ -170,6 +170,13 @@ def test_of_many_who_start_each_goes_to_the_first_of_equal_nodes() -> None:
     assert [gets[name] for name in ("s0", "wide", "s1")] == ["b0", "a0 a1 a2 a3 a4 a5", "a6"]
 
 
+def test_a_type_must_have_left_what_all_gpus_of_a_job_can_use() -> None:
+    """The pair wants 12 CPUs: of the V100s' 9 are left, and with its share it would run half as fast as on A100s."""
+    v, n = node("v", 4), node("n", 2, gpu_type="A100", cpus=12)
+    plan = told("fifo+tune", scene(v, n, runs("e", "v0", "even", cpus=3.0), waits("pair", 2, "hungry", at=1)))
+    assert plan.gets == {"pair": "n0 n1"}
+
+
 def test_what_all_gpus_of_a_job_can_use_is_no_longer_left() -> None:
     """Of 4 CPUs the pair can use all. With its share y has 1.0 on an A100, as on a V100, of which more are left."""
     nodes = [node("v", 4), node("n", 4, gpu_type="A100", cpus=4)]

@@ -9,11 +9,10 @@ from typing import Protocol
 
 from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import Cluster
-from gpuyard.core.errors import InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
-from gpuyard.profiles import Zoo
+from gpuyard.profiles.inference.model import ServingGpu
 
 
 @dataclass(frozen=True)
@@ -45,10 +44,12 @@ class Slice:
     def __post_init__(self) -> None:
         Part(self.node, self.gpu, self.thousandths, self.gpu_memory_gb)  # refuses what no GPU has
         check_number(self.period_s, "period_s", least=0)
+
+    @property
+    def answer_s(self) -> float:
+        """The longest time until an answer: whoever just misses its batch waits for a period, then for all turns."""
         busy_s = sum(turn.takes_s for turn in self.turns)
-        if busy_s > self.period_s * (1 + 1e-9):
-            rule = f"is shorter than its turns, which take {busy_s:g} s"
-            raise InputError(rule, field="period_s", value=self.period_s)
+        return busy_s + max(self.period_s, busy_s)
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,13 @@ class PartitionPlan:
 
     slices: tuple[Slice, ...]
     unserved: Mapping[int | str, float] = field(default_factory=dict)
+    why: Mapping[int | str, str] = field(default_factory=dict)
+    """What is missing for each of these services."""
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it uses."""
+        return len({(each.node, each.gpu) for each in self.slices if each.turns})
 
     def grants(self) -> tuple[Grant, ...]:
         """What every slice needs, with its services as tasks; held as (node, GPU, number of the slice on that GPU)."""
@@ -80,6 +88,6 @@ class PartitionPlan:
 class Partition(Protocol):
     """Cuts GPUs into slices so that every service answers in time."""
 
-    def plan(self, services: Sequence[Service], cluster: Cluster, zoo: Zoo) -> PartitionPlan:
-        """Say which services run on which slices; `zoo` tells latencies by batch and slice."""
+    def plan(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> PartitionPlan:
+        """Say which services run on which slices; `known` has what is known of models on each GPU type."""
         ...

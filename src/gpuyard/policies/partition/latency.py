@@ -1,0 +1,74 @@
+"""How long batches take on slices of a GPU, alone and beside others: what every planner of slices goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import NamedTuple
+
+from gpuyard.profiles.inference.model import BATCHES, InferenceModel, ServingGpu
+
+
+class Running(NamedTuple):
+    """A batch of a model on a slice."""
+
+    model: str
+    batch: int
+    percent: int
+
+
+Interpolation = Callable[[InferenceModel, int, int], float]
+"""From a model, a batch and a slice to the milliseconds that it takes alone."""
+
+
+class LatencyModel:
+    """Predicted milliseconds on one kind of GPU, with a buffer for what no prediction knows."""
+
+    def __init__(
+        self,
+        gpu: ServingGpu,
+        *,
+        buffer: float = 1.0,
+        interference: bool = True,
+        interpolation: Interpolation = InferenceModel.measured_ms,
+    ) -> None:
+        self.gpu = gpu
+        self.buffer = buffer
+        self.interference = interference
+        self._raw = cache(lambda model, batch, percent: interpolation(gpu.models[model], batch, percent))
+        self._traffic = cache(lambda model, batch: gpu.models[model].traffic_of(batch))
+        self._factor = cache(self._factor_beside)
+        self.parts = cache(self._parts)
+        """Of a batch on a slice: the own part of its interference factor, and the pressure that it puts on others."""
+
+    def raw_ms(self, model: str, batch: int, percent: int) -> float:
+        """What a batch takes, as measured."""
+        return float(self._raw(model, batch, percent))
+
+    def gathering_ms(self, model: str, batch: int) -> float:
+        """What it takes to put a batch together."""
+        return self.gpu.models[model].gathering_ms[min(batch, BATCHES) - 1]
+
+    def alone_ms(self, model: str, batch: int, percent: int) -> float:
+        """A batch with nobody on the rest of the GPU."""
+        return (self.raw_ms(model, batch, percent) + self.gathering_ms(model, batch)) * self.buffer
+
+    def beside_ms(self, model: str, batch: int, percent: int, others: Iterable[Running]) -> float:
+        """A batch beside others on the rest of the GPU; the worst of them counts."""
+        raw = self.raw_ms(model, batch, percent)
+        longer = raw * (self.factor(Running(model, batch, percent), others) - 1.0)
+        return (raw + self.gathering_ms(model, batch) + longer) * self.buffer
+
+    def factor(self, own: Running, others: Iterable[Running]) -> float:
+        """How many times as long a batch takes beside others."""
+        if not self.interference:
+            return 1.0
+        return max([1.0, *(self._factor(own, other) for other in others)])
+
+    def _parts(self, model: str, batch: int, percent: int) -> tuple[float, float]:
+        if not self.interference:
+            return 1.0, 0.0
+        return self.gpu.interference.parts(self._traffic(model, batch), percent)
+
+    def _factor_beside(self, own: Running, other: Running) -> float:
+        return self._parts(*own)[0] + self._parts(*other)[1]

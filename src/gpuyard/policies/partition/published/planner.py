@@ -1,0 +1,87 @@
+"""gpulet's elastic partitioning (ATC'22, section 4), step for step as its planner does it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+
+from gpuyard.policies.partition.published.filling import Filling
+from gpuyard.policies.partition.published.fitting import Fitting
+from gpuyard.policies.partition.published.layout import Gpu, Task
+from gpuyard.policies.partition.published.pool import Pool
+from gpuyard.policies.partition.published.repair import takes_ms
+from gpuyard.policies.partition.published.turns import Turns
+
+ENOUGH = 0.85
+"""Of a task's rate, below which it is placed again."""
+
+
+class Planner:
+    """Places tasks on GPUs one after the other; `place` says whether it could."""
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        self.fitting, self.filling, self.turns = Fitting(pool), Filling(pool), Turns(pool)
+
+    def plan(self, tasks: list[Task]) -> bool:
+        """Place all tasks, and once more those that interference left with too little."""
+        retried: set[int] = set()
+        while True:
+            requested = {task.number: task.rate for task in tasks}
+            for task in sorted(tasks, key=lambda task: (task.rate * task.slo_ms, -task.number)):
+                if not self.place(task):
+                    return False
+            if not self.pool.latency.interference:
+                return True
+            short = [task for task in tasks if self._served(task) < ENOUGH * requested[task.number]]
+            if not short:
+                return True
+            if any(task.number in retried for task in short):
+                return False
+            retried |= {task.number for task in short}
+            for task in short:
+                task.rate, task.extra = requested[task.number], 0
+            tasks = short
+
+    def _served(self, task: Task) -> float:
+        return sum(
+            each.throughput for g in self.pool.gpulets() for each in g.residents if each.task.number == task.number
+        )
+
+    def place(self, task: Task) -> bool:
+        """Find gpulets for a task."""
+        if any(gpulet.holds(task) for gpulet in self.pool.gpulets()):
+            return self._place_again(task)
+        wanted = sorted(self.pool.estimate(task, task.rate), key=lambda each: -each.percent)
+        if self.fitting.fits(task, wanted) and self.fitting.allocate(task, wanted):
+            return True
+        self.filling.readjust(task, self.pool.empty())
+        return self.filling.merge_residue(task) or (not self.pool.rules.greedy and self.turns.time_share(task, None))
+
+    def _place_again(self, task: Task) -> bool:
+        shared = []
+        for gpulet in self.pool.gpulets():
+            if not gpulet.holds(task):
+                continue
+            gpulet.residents = [each for each in gpulet.residents if each.task.number != task.number]
+            busy = sum(takes_ms(self.pool.latency, self.pool.gpu(gpulet), gpulet, each) for each in gpulet.residents)
+            gpulet.occupancy = busy / gpulet.duty_ms
+            if gpulet.residents:
+                shared.append(gpulet)
+            else:
+                gpulet.clear()
+        self.filling.readjust(task, self.pool.empty())
+        return self.filling.merge_residue(task) or self.turns.time_share(task, shared)
+
+
+LAYOUTS = ((50, 50), (60, 40), (80, 20), (100,))
+
+
+def exhaustive(tasks: list[Task], count: int, memory_mb: float, pool: Callable[[list[Gpu]], Pool]) -> list[Gpu] | None:
+    """Try every way to cut the GPUs, the last GPU first; the first that works is taken."""
+    for choice in product(LAYOUTS, repeat=count):
+        gpus = [Gpu.cut(number, memory_mb, choice[count - 1 - number]) for number in range(count)]
+        if Planner(pool(gpus)).plan([replace(task) for task in tasks]):
+            return gpus
+    return None

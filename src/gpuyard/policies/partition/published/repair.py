@@ -1,0 +1,56 @@
+"""What the original changes on a GPU whose gpulets have got new neighbours."""
+
+from __future__ import annotations
+
+from gpuyard.policies.partition.latency import LatencyModel
+from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Resident, Task, rate_of
+
+FORGIVEN = 1.05
+"""Of an SLO, by which the turns of a gpulet may exceed it."""
+
+
+def takes_ms(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet, resident: Resident, batch: int | None = None) -> float:
+    """A resident's batch beside what runs on the other gpulets."""
+    size = resident.batch if batch is None else batch
+    return latency.beside_ms(resident.task.model, size, gpulet.percent, gpu.others(gpulet))
+
+
+def repair_saturated(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet, creditor: Task) -> bool:
+    """Lower the throughput, or else the batch; the loss is on the creditor's account."""
+    resident = gpulet.residents[0]
+    slo_ms, before = resident.task.slo_ms, resident.throughput
+    takes = takes_ms(latency, gpu, gpulet, resident)
+    if 2 * takes >= slo_ms:
+        while resident.batch > 0 and 2 * takes > slo_ms:
+            resident.batch -= 1
+            takes = takes_ms(latency, gpu, gpulet, resident) if resident.batch else 0.0
+        if resident.batch == 0:
+            return False
+        gpulet.duty_ms = takes
+    resident.throughput = rate_of(resident.batch, takes)
+    creditor.extra += max(int(before - resident.throughput), 0)
+    return True
+
+
+def repair_residue(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet) -> bool:
+    """Lower batches until every turn is in time again, each as if it were alone in being lowered."""
+    takes = [takes_ms(latency, gpu, gpulet, each) for each in gpulet.residents]
+    if all(sum(takes) + gpulet.duty_ms <= FORGIVEN * each.task.slo_ms for each in gpulet.residents):
+        return True
+    batches, duties = [], []
+    for each, own in zip(gpulet.residents, takes, strict=True):
+        others, duty, batch, now = sum(takes) - own, gpulet.duty_ms, each.batch, own
+        while others + now + duty > each.task.slo_ms:
+            batch -= 1
+            if batch == 0:
+                return False
+            duty *= batch / (batch + 1)
+            now = takes_ms(latency, gpu, gpulet, each, batch)
+        batches.append(batch)
+        duties.append(duty)
+    gpulet.duty_ms = min(duties)
+    for each, batch in zip(gpulet.residents, batches, strict=True):
+        each.batch = batch
+        each.throughput = rate_of(batch, gpulet.duty_ms)
+    gpulet.occupancy = sum(takes_ms(latency, gpu, gpulet, each) for each in gpulet.residents) / gpulet.duty_ms
+    return True

@@ -1,0 +1,25 @@
+"""What inference takes on a slice of a GPU: latency by batch and slice, gathering a batch, memory, interference."""
+
+from gpuyard.profiles.inference.bundled import (
+    bundled_inference,
+    gpulet_ids,
+    inference_model,
+    read_latencies,
+    serving_gpu,
+    with_latencies,
+)
+from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, Traffic
+
+__all__ = [
+    "BATCHES",
+    "InferenceModel",
+    "Interference",
+    "ServingGpu",
+    "Traffic",
+    "bundled_inference",
+    "gpulet_ids",
+    "inference_model",
+    "read_latencies",
+    "serving_gpu",
+    "with_latencies",
+]

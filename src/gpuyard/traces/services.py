@@ -1,0 +1,107 @@
+"""Lists of services to plan for: gpulet's task lists as they are, and our YAML; and plans in gpulet's own format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import fields
+from pathlib import Path
+
+from gpuyard.core.arguments import check_path
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.interface import PartitionPlan
+from gpuyard.profiles.inference import gpulet_ids, inference_model
+from gpuyard.traces.source import Source
+from gpuyard.traces.yaml_rows import Record, read_records
+
+VERSION = "services/1"
+_FIELDS = tuple(each.name for each in fields(Service))
+NO_REQUESTS = 0
+
+
+def read_services(path: str | Path) -> list[Service]:
+    """Read a list of services; one that nobody asks anything of is left out."""
+    check_path(path, "tasks")
+    if not Path(path).is_file():
+        raise InputError("does not exist", file=path, hint="Name a task list, or a YAML file of services")
+    source = Source.open(path)
+    if Path(path).suffix.lower() in (".yaml", ".yml"):
+        found = [(record.row, _from_record(source, record)) for record in read_records(source, VERSION, "services")]
+    else:
+        found = list(_task_list(source))
+    for service, times in Counter(service.service_id for _, service in found).items():
+        if times > 1:
+            row = [row for row, each in found if each.service_id == service][1]
+            rule = "stands twice: a service has one rate and one SLO"
+            raise InputError(rule, file=path, row=row, field="service_id", value=service)
+    if not found:
+        raise InputError("names no service with a rate above 0", file=path)
+    return [service for _, service in found]
+
+
+def _from_record(source: Source, record: Record) -> Service:
+    for name in record.values:
+        if name not in _FIELDS:
+            hint = nearest(name, _FIELDS)
+            raise InputError("is not a field of a service", file=source.name, row=record.row, value=name, hint=hint)
+    values = {"service_id": record.values.get("model"), **record.values}
+    for name in ("model", "rate_per_s", "slo_ms"):
+        if name not in values:
+            raise InputError("is missing", file=source.name, row=record.row, field=name)
+    return _service(source, record.row, **values)
+
+
+def _task_list(source: Source) -> Iterable[tuple[int, Service]]:
+    """Gpulet's: the number of tasks, then a line `model_id,rate,slo_ms,` for each."""
+    lines = [(row, line.strip()) for row, line in enumerate(source.text().splitlines(), start=1) if line.strip()]
+    count = lines[0][1].rstrip(",") if lines else ""
+    if not count.isdigit() or int(count) != len(lines) - 1:
+        rule = f"must be the number of tasks, of which {max(len(lines) - 1, 0)} follow"
+        raise InputError(rule, file=source.name, row=1, value=count, hint="Then come lines of model_id,rate,slo_ms,")
+    ids = gpulet_ids()
+    for row, line in lines[1:]:
+        cells = [each.strip() for each in line.rstrip(",").split(",")]
+        if len(cells) != 3:
+            raise InputError("must be model_id,rate,slo_ms,", file=source.name, row=row, value=line)
+        number, rate, slo_ms = (
+            _number(source, row, *pair) for pair in zip(("model_id", "rate", "slo_ms"), cells, strict=True)
+        )
+        if number not in range(len(ids)):
+            rule = f"is not the number of a model, 0 to {len(ids) - 1}"
+            raise InputError(rule, file=source.name, row=row, field="model_id", value=cells[0])
+        if rate != NO_REQUESTS:
+            name = ids[int(number)]
+            yield row, _service(source, row, service_id=name, model=name, rate_per_s=rate, slo_ms=slo_ms)
+
+
+def _number(source: Source, row: int, field: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError("is not a number", file=source.name, row=row, field=field, value=text) from None
+
+
+def _service(source: Source, row: int, **values: object) -> Service:
+    try:
+        known = values | {"model": inference_model(str(values["model"]))}
+        return Service(**known)  # type: ignore[arg-type]
+    except InputError as error:
+        raise error.located(source.name, row) from None
+    except TypeError as error:
+        raise InputError(f"is not a service: {error}", file=source.name, row=row) from None
+
+
+def model_list(plan: PartitionPlan) -> str:
+    """A plan as gpulet's ModelList.txt has it: `gpu,percent,twin,model,batch,duty_ms` for each turn; or EMPTY."""
+    if plan.unserved:
+        return "EMPTY\n"
+    numbers = {place: n for n, place in enumerate(dict.fromkeys((each.node, each.gpu) for each in plan.slices))}
+    lines, halves = [], Counter[tuple[str, int]]()
+    for each in plan.slices:
+        place = (each.node, each.gpu)
+        head = f"{numbers[place]},{each.thousandths // 10},{halves[place]}"
+        halves[place] += each.thousandths == 500
+        lines += [f"{head},{turn.service},{turn.batch},{each.period_s * 1000:.6f}" for turn in each.turns]
+        lines += [] if each.turns else [f"{head},reserved,32,0.000000"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,143 @@
+"""`gpuyard plan`: a plan as other programs read it, and one line about whatever is wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuyard.cli import main
+
+LIST = "2\n7,50,108,\n9,50,142,\n"
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as end:
+        main(["plan", *map(str, args)])
+    told = capsys.readouterr()
+    return int(end.value.code or 0), told.out, told.err
+
+
+def planned(capsys: pytest.CaptureFixture[str], *args: object) -> tuple[int, dict[str, Any]]:
+    code, out, _ = run(capsys, *args, "--format", "json")
+    return code, json.loads(out)
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    path = tmp_path / "tasks.csv"
+    path.write_text(LIST)
+    return path
+
+
+def test_a_plan_as_json(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, plan = planned(capsys, tasks, "--gpus", "2x2080ti")
+    assert (code, plan["feasible"], plan["gpus_used"]) == (0, True, 1)
+    assert (plan["violations"], plan["unserved"]) == ([], [])
+    [resnet] = [model for each in plan["slices"] for model in each["models"] if model["model"] == "resnet50"]
+    assert set(resnet) == {"model", "batch", "rate", "predicted_latency_ms", "slo_ms"}
+    assert (resnet["rate"], resnet["slo_ms"]) == (50, 108)
+    assert resnet["predicted_latency_ms"] <= 108
+    for each in plan["slices"]:
+        assert set(each) == {"gpu", "share", "duty_ms", "models"}
+
+
+def test_what_cannot_be_served_has_a_reason_and_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "t.csv").write_text("1\n9,50,10,\n")
+    code, plan = planned(capsys, tmp_path / "t.csv")
+    assert (code, plan["feasible"], plan["slices"]) == (3, False, [])
+    [missing] = plan["unserved"]
+    assert (missing["model"], missing["rate"]) == ("vgg16", 50)
+    assert missing["reason"].startswith("even one request on a whole GPU takes up to 16.5 ms")
+
+
+def test_the_published_planner_writes_the_sample_of_the_original(
+    tasks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _ = planned(capsys, tasks, "--gpus", "2x2080ti", "--faithful", "--output", tmp_path / "ModelList.txt")
+    assert code == 0
+    lines = [line.split(",") for line in (tmp_path / "ModelList.txt").read_text().splitlines()]
+    assert [line[:5] for line in lines] == [
+        ["0", "40", "0", "vgg16", "6"], ["0", "60", "0", "reserved", "32"],
+        ["1", "20", "0", "resnet50", "5"], ["1", "80", "0", "reserved", "32"],
+    ]  # fmt: skip
+    assert [float(line[5]) for line in lines] == pytest.approx([88.235291, 0, 73.529411, 0], rel=1e-6)
+
+
+def test_where_it_finds_no_plan_the_list_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_text("1\n9,5000,142,\n")
+    code, plan = planned(capsys, tmp_path / "t.csv", "--faithful", "--output", tmp_path / "out")
+    assert (code, plan["feasible"]) == (3, False)
+    assert (tmp_path / "out").read_text() == "EMPTY\n"
+
+
+def test_latencies_of_one_s_own(tasks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{name},{percent},{batch},{ms}" for name in ("resnet50", "vgg16") for percent in (20, 40, 50, 60, 80, 100)
+            for batch, ms in ((1, 1.0), (32, 2.0))]  # fmt: skip
+    (tmp_path / "mine.csv").write_text("\n".join(rows) + "\n")
+    _, plan = planned(capsys, tasks, "--profile", tmp_path / "mine.csv")
+    assert all(model["predicted_latency_ms"] < 60 for each in plan["slices"] for model in each["models"])
+
+
+@pytest.mark.parametrize(
+    ("text", "args", "says"),
+    [
+        ("3\n7,50,108,\n", [], "tasks.csv, row 1: '3' must be the number of tasks, of which 1 follow"),
+        ("1\n7,50\n", [], "tasks.csv, row 2: '7,50' must be model_id,rate,slo_ms,"),
+        ("1\n77,50,108,\n", [], "tasks.csv, row 2, field model_id: '77' is not the number of a model, 0 to 13"),
+        ("1\n7,many,108,\n", [], "tasks.csv, row 2, field rate: 'many' is not a number"),
+        ("1\n7,-1,108,\n", [], "tasks.csv, row 2, field rate_per_s: -1.0 must be a finite number above 0"),
+        ("2\n7,50,108,\n7,20,108,\n", [], "tasks.csv, row 3, field service_id: 'resnet50' stands twice"),
+        ("1\n7,0,108,\n", [], "tasks.csv: names no service with a rate above 0"),
+        (LIST, ["--gpus", "4x9999"], "field gpus: '9999' has no latency profile"),
+        (LIST, ["--policy", "nope"], "field policy: 'nope' is not a partition policy"),
+        (LIST, ["--policy", "nope", "--faithful"], "field policy: 'nope' has no published variant"),
+        (LIST, ["--buffer", "0.5"], "field buffer: 0.5"),
+        (LIST, ["--minimise", "cost"], "field minimise: 'cost' is nothing that can be minimised; gpus can"),
+        (LIST, ["--profile", "none.csv"], "none.csv: cannot be read as a latency profile"),
+    ],
+)
+def test_what_is_wrong_is_one_line(
+    text: str, args: list[str], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    Path("tasks.csv").write_text(text)
+    code, out, err = run(capsys, "tasks.csv", *args)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ("resnet50,20,1", "row 1: has 3 fields"),
+        ("resnet50,0,1,5", "row 1, field percent: '0' must be a whole number from 1 to 100"),
+        ("resnet50,20,64,5", "row 1, field batch: '64' must be a whole number from 1 to 32"),
+        ("resnet50,20,1,nan", "row 1, field latency_ms: 'nan' must be a number above 0"),
+        ("resnet50,20,1,5\nresnet50,20,1,6", "row 2, field batch: 1 stands twice"),
+        ("# nothing", "has no latencies"),
+        ("resnet50,100,1,5", "'resnet50' has no latency of batch 32 on 100 % of the GPU"),
+    ],
+)
+def test_what_is_wrong_with_a_profile_is_one_line(
+    row: str, says: str, tasks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.csv").write_text(row + "\n")
+    code, _, err = run(capsys, tasks, "--profile", tmp_path / "mine.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert says in err
+
+
+def test_services_in_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    head = "gpuyard: services/1\nservices:\n"
+    (tmp_path / "s.yaml").write_text(head + "  - {service_id: faces, model: ResNet-50, rate_per_s: 0.5, slo_ms: 200}\n")
+    code, plan = planned(capsys, tmp_path / "s.yaml")
+    assert (code, plan["slices"][0]["models"][0]["model"]) == (0, "faces")
+    for entry, says in (("{model: resnet50, rate: 5}", "'rate' is not a field"), ("{model: a, slo_ms: 5}", "missing")):
+        (tmp_path / "s.yaml").write_text(head + f"  - {entry}\n")
+        code, _, err = run(capsys, tmp_path / "s.yaml")
+        assert (code, err.count("\n")) == (2, 1)
+        assert says in err

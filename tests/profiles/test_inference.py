@@ -1,0 +1,45 @@
+"""What is known of inference on slices."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.zoo.inference import write_inference
+from gpuyard.profiles.inference import InferenceModel, bundled_inference, inference_model, serving_gpu
+
+BUNDLED = Path(__file__).resolve().parents[2] / "src" / "gpuyard" / "profiles" / "zoo" / "inference.yaml"
+POINTS = {20: {1: 4.0, 8: 18.0, 32: 90.0}, 100: {1: 1.0, 8: 8.0, 32: 30.0}, 50: {1: 2.0, 8: 11.0, 32: 60.0}}
+
+
+def test_the_bundled_file_is_what_the_tables_give(shared_data: Path, tmp_path: Path) -> None:
+    write_inference(shared_data / "gpulet", tmp_path / "inference.yaml")
+    assert (tmp_path / "inference.yaml").read_text() == BUNDLED.read_text()
+
+
+@pytest.mark.parametrize(
+    ("batch", "percent", "measured", "published"),
+    [
+        (8, 50, 11.0, 11.0),
+        (4, 20, 10.0, 10.0),  # the smallest slice is where the published rule looks
+        # Between: 2 + 9 * 3/7; and published (60 - 30) / (90 - 30) of the way from 4 on the whole GPU to 10.
+        (4, 50, 41 / 7, 7.0),
+    ],
+)
+def test_between_measured_batches(batch: int, percent: int, measured: float, published: float) -> None:
+    model = InferenceModel("m", POINTS)
+    assert model.measured_ms(batch, percent) == pytest.approx(measured)
+    assert model.published_ms(batch, percent) == pytest.approx(published)
+    assert model.cautious_ms(batch, percent) == pytest.approx(max(measured, published))
+
+
+def test_a_model_is_found_by_any_of_its_names() -> None:
+    assert {inference_model(name) for name in ("res50", "ResNet-50", "resnet50")} == {"resnet50"}
+    assert inference_model("lenet4") == "lenet"
+    assert inference_model("mine") == "mine"
+
+
+def test_every_model_is_known_on_every_slice_of_every_gpu() -> None:
+    for gpu in bundled_inference().values():
+        assert gpu.slices == (20, 40, 50, 60, 80, 100)
+        assert len(gpu.models) == 9
+    assert serving_gpu("2080 Ti").memory_mb == 11000
