@@ -59,7 +59,8 @@ def test_a_faster_gpu_is_never_slower(
     name: str, amounts: tuple[float, float, float], one: float, another: float
 ) -> None:
     slow, fast = (on(ZOO.profile(name), factor).speed(*amounts, gpu_type="other") for factor in sorted((one, another)))
-    assert slow <= fast <= slow * max(one, another) / min(one, another) * (1 + 1e-12)
+    most = slow * max(one, another) / min(one, another)
+    assert slow <= fast <= most * (1 + 1e-12) + 1e-300  # below that, numbers have fewer digits
 
 
 @given(NAMES, AMOUNTS, AMOUNTS, FACTORS)
