@@ -91,6 +91,8 @@ def test_latencies_of_one_s_own(tasks: Path, tmp_path: Path, capsys: pytest.Capt
         ("1\n7,-1,108,\n", [], "tasks.csv, row 2, field rate_per_s: -1.0 must be a finite number above 0"),
         ("2\n7,50,108,\n7,20,108,\n", [], "tasks.csv, row 3, field service_id: 'resnet50' stands twice"),
         ("1\n7,0,108,\n", [], "tasks.csv: names no service with a rate above 0"),
+        (LIST, ["--policy", "elastic:tail=2"], "field partition, tail: '2' must be from 0.5 to 0.9999"),
+        (LIST, ["--policy", "exhaustive", "--faithful", "--gpus", "9x2080ti"], "field gpus: 9 GPUs are more than"),
         (LIST, ["--gpus", "4x9999"], "field gpus: '9999' has no latency profile"),
         (LIST, ["--policy", "nope"], "field policy: 'nope' is not a partition policy"),
         (LIST, ["--policy", "nope", "--faithful"], "field policy: 'nope' has no published variant"),
@@ -119,6 +121,7 @@ def test_what_is_wrong_is_one_line(
         ("resnet50,20,1,nan", "row 1, field latency_ms: 'nan' must be a number above 0"),
         ("resnet50,20,1,5\nresnet50,20,1,6", "row 2, field batch: 1 stands twice"),
         ("# nothing", "has no latencies"),
+        ("resnet50,20,1,5\nresnet50,20,32,9", "'resnet50' has no latency on the whole GPU, 100 %"),
         ("resnet50,100,1,5", "'resnet50' has no latency of batch 32 on 100 % of the GPU"),
     ],
 )
@@ -136,8 +139,35 @@ def test_services_in_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (tmp_path / "s.yaml").write_text(head + "  - {service_id: faces, model: ResNet-50, rate_per_s: 0.5, slo_ms: 200}\n")
     code, plan = planned(capsys, tmp_path / "s.yaml")
     assert (code, plan["slices"][0]["models"][0]["model"]) == (0, "faces")
-    for entry, says in (("{model: resnet50, rate: 5}", "'rate' is not a field"), ("{model: a, slo_ms: 5}", "missing")):
+    wrong = {
+        "{model: resnet50, rate: 5}": "'rate' is not a field",
+        "{model: a, slo_ms: 5}": "missing",
+        "{model: [1], rate_per_s: 5, slo_ms: 9}": "field service_id: [1] must be text",
+        "{model: vgg16, rate_per_s: fast, slo_ms: 9}": "field rate_per_s: 'fast' must be a finite number above 0",
+        "{model: vgg16, rate_per_s: 5, slo_ms: 9, priority: 3}": "'priority' is not a field",
+        "{model: mine, rate_per_s: 5, slo_ms: 9}": "field model: 'mine' has no latency profile on RTX2080Ti",
+    }
+    for entry, says in wrong.items():
         (tmp_path / "s.yaml").write_text(head + f"  - {entry}\n")
         code, _, err = run(capsys, tmp_path / "s.yaml")
         assert (code, err.count("\n")) == (2, 1)
         assert says in err
+
+
+def test_a_model_that_nobody_knows_is_refused_by_the_published_planner_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "gpuyard: services/1\nservices:\n"
+    (tmp_path / "s.yaml").write_text(head + "  - {model: mine, rate_per_s: 50, slo_ms: 200}\n")
+    code, _, err = run(capsys, tmp_path / "s.yaml", "--faithful")
+    assert (code, "field model: 'mine' has no latency profile" in err) == (2, True)
+
+
+def test_more_headroom_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One GPU is enough for a mean of 300 requests a second, not for what comes in 1 of 10,000 seconds."""
+    (tmp_path / "t.csv").write_text("1\n9,300,142,\n")
+    args = (tmp_path / "t.csv", "--gpus", "1x2080ti", "--policy")
+    assert planned(capsys, *args, "elastic:tail=0.5")[1]["unserved"] == []
+    code, plan = planned(capsys, *args, "elastic:tail=0.9999")
+    assert (code, plan["unserved"][0]["rate"]) == (3, 0)
+    assert plan["unserved"][0]["reason"].startswith("its rate is served, but not the peaks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +14,7 @@ from gpuyard.cli.output import Format, emit, say
 
 if TYPE_CHECKING:
     from gpuyard.core.cluster import Cluster
-    from gpuyard.core.service import Service
-    from gpuyard.policies.partition import Partition, PartitionPlan
+    from gpuyard.policies.partition import Partition
     from gpuyard.profiles.inference import ServingGpu
 
 UNSERVED = 3
@@ -44,25 +43,22 @@ def plan(
 
     Exits with 3 where not all requests can be served; what is missing is said for each service.
     """
-    from gpuyard.core.arguments import check_number
+    from gpuyard.core.errors import GpuyardError
+    from gpuyard.policies.partition.as_json import as_json
     from gpuyard.policies.partition.check import violations
-    from gpuyard.policies.partition.latency import LatencyModel
+    from gpuyard.policies.partition.latency import latency_models
     from gpuyard.profiles.inference import InferenceModel
     from gpuyard.traces.services import model_list, read_services
 
-    check_number(buffer, "buffer", least=1)
     services = read_services(tasks)
     cluster, known = _gpus(gpus, profile)
     chosen = _policy(policy, faithful, interference=interference, buffer=buffer, minimise=_only_gpus(minimise))
     found = chosen.plan(services, cluster, known)
     reading = InferenceModel.published_ms if faithful else InferenceModel.cautious_ms
-    latency = {
-        key: LatencyModel(gpu, buffer=buffer, interference=interference, interpolation=reading)
-        for key, gpu in known.items()
-    }
+    latency = latency_models(services, cluster, known, buffer=buffer, interference=interference, interpolation=reading)
     broken = violations(found, services, cluster, latency)
     if broken and not faithful:
-        raise AssertionError(f"the plan breaks its own rules: {broken[0]}")
+        raise GpuyardError(f"the plan of {policy} does not hold: {broken[0]}")
     if output is not None:
         _write(output, model_list(found))
     told = as_json(found, services, cluster, [str(each) for each in broken])
@@ -104,50 +100,6 @@ def _policy(name: str, faithful: bool, **options: Any) -> Partition:
     if name not in SHIPPED:
         raise InputError("has no published variant", field="policy", value=name, hint=nearest(name, SHIPPED))
     return SHIPPED[name](interference=options["interference"], buffer=options["buffer"])
-
-
-def as_json(plan: PartitionPlan, services: Sequence[Service], cluster: Cluster, broken: list[str]) -> dict[str, Any]:
-    """A plan as other programs read it; GPUs are numbered through all nodes."""
-    by_id = {service.service_id: service for service in services}
-    first = dict(zip(cluster.node_names, (0, *cluster.node_gpus.cumsum().tolist()), strict=False))
-    capacity = _capacity(plan)
-    slices = []
-    for each in plan.slices:
-        models = [
-            {
-                "model": turn.service,
-                "batch": turn.batch,
-                "rate": round(
-                    _part(by_id[turn.service].rate_per_s, turn.batch / each.period_s, capacity[turn.service]), 6
-                ),
-                "predicted_latency_ms": round(each.answer_s * 1000, 6),
-                "slo_ms": by_id[turn.service].slo_ms,
-            }
-            for turn in each.turns
-        ]
-        gpu = first[each.node] + each.gpu
-        duty = round(each.period_s * 1000, 6)
-        slices.append({"gpu": gpu, "share": each.thousandths / 1000, "duty_ms": duty, "models": models})
-    unserved = [
-        {"model": name, "rate": round(rate, 6), "reason": plan.why[name]} for name, rate in plan.unserved.items()
-    ]
-    return {
-        "feasible": not plan.unserved, "gpus_used": plan.gpus, "violations": broken, "slices": slices,
-        "unserved": unserved,
-    }  # fmt: skip
-
-
-def _capacity(plan: PartitionPlan) -> dict[int | str, float]:
-    total: dict[int | str, float] = {}
-    for each in plan.slices:
-        for turn in each.turns:
-            total[turn.service] = total.get(turn.service, 0.0) + turn.batch / each.period_s
-    return total
-
-
-def _part(rate: float, able: float, capacity: float) -> float:
-    """The requests a second that go to one slice: all are loaded alike, and no more than they can do."""
-    return min(rate * able / capacity, able)
 
 
 def _write(path: Path, text: str) -> None:

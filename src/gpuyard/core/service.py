@@ -8,6 +8,8 @@ from math import inf
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import ANY_TYPE, DEFAULT_TENANT
 
+_TEXTS: dict[str, tuple[type, ...]] = {"service_id": (str, int), "model": (str,), "tenant": (str,)}
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -26,9 +28,12 @@ class Service:
 
     def __post_init__(self) -> None:
         for name in ("rate_per_s", "slo_ms"):
-            if isinstance(getattr(self, name), bool) or not 0 < getattr(self, name) < inf:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
                 raise self._refusal("must be a finite number above 0", name)
-        for name in ("service_id", "model", "tenant"):
+        for name, kinds in _TEXTS.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise self._refusal("must be text", name)
             if not str(getattr(self, name)).strip():
                 raise self._refusal("must not be blank", name)
         if self.priority != int(self.priority):

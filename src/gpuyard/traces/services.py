@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
@@ -16,8 +17,8 @@ from gpuyard.traces.source import Source
 from gpuyard.traces.yaml_rows import Record, read_records
 
 VERSION = "services/1"
-_FIELDS = tuple(each.name for each in fields(Service))
-NO_REQUESTS = 0
+_FIELDS = ("service_id", "model", "rate_per_s", "slo_ms")
+"""What a planner of slices goes by; it would pass over all else that a service may have."""
 
 
 def read_services(path: str | Path) -> list[Service]:
@@ -44,12 +45,14 @@ def _from_record(source: Source, record: Record) -> Service:
     for name in record.values:
         if name not in _FIELDS:
             hint = nearest(name, _FIELDS)
-            raise InputError("is not a field of a service", file=source.name, row=record.row, value=name, hint=hint)
+            raise InputError(
+                "is not a field of a service to plan for", file=source.name, row=record.row, value=name, hint=hint
+            )
     values = {"service_id": record.values.get("model"), **record.values}
     for name in ("model", "rate_per_s", "slo_ms"):
         if name not in values:
             raise InputError("is missing", file=source.name, row=record.row, field=name)
-    return _service(source, record.row, **values)
+    return _service(source, record.row, values)
 
 
 def _task_list(source: Source) -> Iterable[tuple[int, Service]]:
@@ -70,9 +73,10 @@ def _task_list(source: Source) -> Iterable[tuple[int, Service]]:
         if number not in range(len(ids)):
             rule = f"is not the number of a model, 0 to {len(ids) - 1}"
             raise InputError(rule, file=source.name, row=row, field="model_id", value=cells[0])
-        if rate != NO_REQUESTS:
+        if rate:
             name = ids[int(number)]
-            yield row, _service(source, row, service_id=name, model=name, rate_per_s=rate, slo_ms=slo_ms)
+            values = {"service_id": name, "model": name, "rate_per_s": rate, "slo_ms": slo_ms}
+            yield row, _service(source, row, values)
 
 
 def _number(source: Source, row: int, field: str, text: str) -> float:
@@ -82,14 +86,12 @@ def _number(source: Source, row: int, field: str, text: str) -> float:
         raise InputError("is not a number", file=source.name, row=row, field=field, value=text) from None
 
 
-def _service(source: Source, row: int, **values: object) -> Service:
+def _service(source: Source, row: int, values: dict[str, Any]) -> Service:
     try:
-        known = values | {"model": inference_model(str(values["model"]))}
-        return Service(**known)  # type: ignore[arg-type]
+        service = Service(**values)
     except InputError as error:
         raise error.located(source.name, row) from None
-    except TypeError as error:
-        raise InputError(f"is not a service: {error}", file=source.name, row=row) from None
+    return replace(service, model=inference_model(service.model))
 
 
 def model_list(plan: PartitionPlan) -> str:

@@ -12,6 +12,7 @@ from tests.builders import examples
 from tests.policies.partition.original import FIVE, FIVE_COLUMNS, SLO_MS, asked, gpus, known, rows, service, task_lists
 
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
+from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.check import violations
@@ -117,6 +118,12 @@ def test_without_cuts_gpus_stay_whole_and_without_turns_slices_have_one_service(
     services = [service(number, 100) for number in (7, 9, 10)]
     assert {each.thousandths for each in Squishy().plan(services, gpus(4), known()).slices} == {1000}
     assert {len(each.turns) for each in Greedy().plan(services, gpus(4), known()).slices} == {1}
+
+
+def test_more_services_than_can_be_planned_for_are_refused() -> None:
+    many = [replace(service(9, 5), service_id=str(number)) for number in range(13)]
+    with pytest.raises(InputError, match="13 services are more than can be planned for: 12 at most"):
+        Elastic().plan(many, gpus(4), known())
 
 
 def test_two_kinds_of_gpu_are_used_as_what_they_are() -> None:

@@ -65,9 +65,8 @@ def configurations(
 
 
 def _whole(held: Contents, latency: LatencyModel) -> tuple[Ints, Ints, Floats]:
-    busy = held.busy_ms(np.zeros(1), latency.buffer)[:, 0]
     # Nobody is beside it, so that its own traffic does not count either.
-    busy = (held.raw_ms.sum(axis=1) + held.gathering_ms) * latency.buffer if latency.interference else busy
+    busy = (held.raw_ms.sum(axis=1) + held.gathering_ms) * latency.buffer
     fits = (busy <= held.half_slo_ms + ROUNDING) & (held.memory_mb <= USABLE_MEMORY * latency.gpu.memory_mb)
     rows = np.flatnonzero(fits)
     return rows, np.full(len(rows), -1), held.batch[rows] * 1000.0 / busy[rows, None]

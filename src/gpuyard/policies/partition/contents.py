@@ -22,6 +22,8 @@ from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.profiles.inference.model import BATCHES
 
+MOST_ON_A_SLICE = 3
+"""Services that take turns on one slice."""
 BATCH_STEPS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32)
 """Of the first of two services that share a slice; the other's batch is as large as that allows."""
 COARSE_STEPS = (1, 2, 4, 8, 16)
@@ -39,8 +41,8 @@ class Contents:
 
     percent: int
     held: tuple[Content, ...]
-    raw_ms: Floats  # content x 3: of each turn
-    own: Floats  # content x 3: the own part of each turn's interference factor
+    raw_ms: Floats  # content x MOST_ON_A_SLICE: of each turn
+    own: Floats  # content x MOST_ON_A_SLICE: the own part of each turn's interference factor
     gathering_ms: Floats
     pressure: Floats  # on others
     half_slo_ms: Floats  # of the tightest
@@ -58,7 +60,7 @@ def contents_of(services: Sequence[Service], latency: LatencyModel, percent: int
     """List what a slice of this size may hold: single services, pairs and, if so many may share it, threes."""
     held = tuple(sorted(_listed(services, latency, percent, most)))
     count = len(held)
-    raw, own = np.zeros((count, 3)), np.zeros((count, 3))
+    raw, own = np.zeros((count, MOST_ON_A_SLICE)), np.zeros((count, MOST_ON_A_SLICE))
     batch = np.zeros((count, len(services)))
     gathering, pressure, half_slo, memory = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count)
     for i, content in enumerate(held):

@@ -8,15 +8,17 @@ from functools import cached_property
 
 import numpy as np
 
+from gpuyard.core.arguments import check_number
 from gpuyard.core.arrays import Floats
 from gpuyard.core.cluster import Cluster
-from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
+from gpuyard.policies.naming import Quantity, option
 from gpuyard.policies.partition.configurations import Configurations, configurations
-from gpuyard.policies.partition.contents import Content
+from gpuyard.policies.partition.contents import MOST_ON_A_SLICE, Content
 from gpuyard.policies.partition.covering import Cover, Ways, cover, serve_most
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.policies.partition.latency import LatencyModel, Running
+from gpuyard.policies.partition.latency import LatencyModel, Running, latency_models
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.tail import USUAL_TAIL, planned_rate
 from gpuyard.profiles.inference.model import InferenceModel, ServingGpu
@@ -24,17 +26,20 @@ from gpuyard.profiles.inference.model import InferenceModel, ServingGpu
 NEEDED = "more GPUs are needed than there are"
 HEADROOM = "its rate is served, but not the peaks that its tail allows for: more GPUs are needed than there are"
 
-FEW_SERVICES = 12
-"""With more of them, slices hold one service each: there are too many pairs to look at."""
+MOST_SERVICES = 12
+"""With more of them there are too many ways to use a GPU to look at all."""
 
 
 @dataclass(frozen=True)
 class Elastic:
-    """Never plans what its own latency model forbids; a lower rate never fails where a higher one does not."""
+    """Never plans what its latencies forbid.
+
+    A plan for some rates is one for all lower rates; so far as the search is complete, none of these fails.
+    """
 
     interference: bool = True
     buffer: float = 1.1
-    tail: float = USUAL_TAIL
+    tail: float = option("tail", USUAL_TAIL, Quantity("must be from 0.5 to 0.9999", least=0.5, most=0.9999))
     most_models: int = 3
     minimise: bool = False
     """Look for the fewest GPUs; otherwise the first plan that they are enough for will do."""
@@ -42,8 +47,15 @@ class Elastic:
     cuts = True
     """Whether GPUs are cut at all."""
 
+    def __post_init__(self) -> None:
+        check_number(self.buffer, "buffer", least=1)
+        check_number(self.tail, "tail", least=0.5, most=0.9999)
+        check_number(self.most_models, "most_models", least=1, most=MOST_ON_A_SLICE, whole=True)
+
     def plan(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> PartitionPlan:
         """Say which services run on which slices."""
+        if len(services) > MOST_SERVICES:
+            raise InputError(f"services are more than can be planned for: {MOST_SERVICES} at most", value=len(services))
         problem = _Problem(tuple(services), cluster, known, self)
         able = problem.able
         impossible = {each.service_id: problem.why_never(each) for each in services if each not in able}
@@ -57,9 +69,8 @@ class Elastic:
         return PartitionPlan(slices, short, {each: (missing | impossible)[each] for each in short})
 
     def _cover(self, problem: _Problem) -> tuple[_Level, Cover] | None:
-        most = self.most_models if len(problem.able) <= FEW_SERVICES else 1
         best: tuple[_Level, Cover] | None = None
-        for sharing in range(1, most + 1):
+        for sharing in range(1, self.most_models + 1):
             level = problem.level(sharing)
             found = cover(level.ways, problem.wanted)
             if found and (best is None or found.gpus < best[1].gpus):
@@ -110,24 +121,11 @@ class _Problem:
     options: Elastic
 
     @cached_property
-    def types(self) -> tuple[str, ...]:
-        """The GPU types of the cluster of which anything is known."""
-        for gpu_type in self.cluster.gpu_types:
-            if gpu_type not in self.known:
-                raise InputError(
-                    "has no latency profile", field="gpus", value=gpu_type, hint=nearest(gpu_type, list(self.known))
-                )
-        return self.cluster.gpu_types
-
-    @cached_property
     def latency(self) -> dict[str, LatencyModel]:
-        return {
-            gpu_type: LatencyModel(
-                self.known[gpu_type], buffer=self.options.buffer, interference=self.options.interference,
-                interpolation=InferenceModel.cautious_ms,
-            )
-            for gpu_type in self.types
-        }  # fmt: skip
+        return latency_models(
+            self.services, self.cluster, self.known, buffer=self.options.buffer,
+            interference=self.options.interference, interpolation=InferenceModel.cautious_ms,
+        )  # fmt: skip
 
     @cached_property
     def able(self) -> tuple[Service, ...]:
@@ -135,13 +133,6 @@ class _Problem:
         return tuple(each for each in self.services if any(2 * ms <= each.slo_ms for ms in self._fastest(each)))
 
     def _fastest(self, service: Service) -> list[float]:
-        for gpu_type in self.types:
-            if service.model not in self.known[gpu_type].models:
-                models = list(self.known[gpu_type].models)
-                raise InputError(
-                    f"has no latency profile on {gpu_type}", field="model", value=service.model,
-                    hint=nearest(service.model, models),
-                )  # fmt: skip
         return [latency.alone_ms(service.model, 1, 100) for latency in self.latency.values()]
 
     def why_never(self, service: Service) -> str:
@@ -161,13 +152,13 @@ class _Problem:
         rates = np.concatenate([each.rates for each in kinds])
         kind = np.repeat(np.arange(len(kinds)), [len(each.rates) for each in kinds])
         types = np.array([self.cluster.kinds[k].gpu_type for k in self.cluster.node_kind])
-        gpus = np.array([int(self.cluster.node_gpus[types == gpu_type].sum()) for gpu_type in self.types])
+        gpus = np.array([int(self.cluster.node_gpus[types == gpu_type].sum()) for gpu_type in self.cluster.gpu_types])
         return _Level(kinds, Ways(rates, kind, gpus))
 
     def slices(self, level: _Level, found: Cover) -> Iterator[Slice]:
-        free = {gpu_type: self._gpus(gpu_type) for gpu_type in self.types}
+        free = {gpu_type: self._gpus(gpu_type) for gpu_type in self.cluster.gpu_types}
         for way, times in zip(found.ways.tolist(), found.times.tolist(), strict=True):
-            gpu_type = self.types[int(level.ways.kind[way])]
+            gpu_type = self.cluster.gpu_types[int(level.ways.kind[way])]
             for _ in range(times):
                 node, gpu = next(free[gpu_type])
                 yield from self._cut(node, gpu, self.latency[gpu_type], level.slices(way))
@@ -194,12 +185,10 @@ class _Problem:
 
     def short(self, slices: tuple[Slice, ...]) -> dict[int | str, float]:
         """Requests a second of each service that find no place."""
+        able = PartitionPlan(slices).capacity()
         found: dict[int | str, float] = {}
         for service in self.services:
-            done = sum(
-                turn.batch / each.period_s for each in slices for turn in each.turns
-                if turn.service == service.service_id
-            )  # fmt: skip
+            done = able.get(service.service_id, 0.0)
             planned = planned_rate(service.rate_per_s, self.options.tail)
             if done < planned * (1 - 1e-6):
                 found[service.service_id] = max(service.rate_per_s - done, 0.0)

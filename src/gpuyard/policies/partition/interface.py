@@ -66,6 +66,14 @@ class PartitionPlan:
         """How many GPUs it uses."""
         return len({(each.node, each.gpu) for each in self.slices if each.turns})
 
+    def capacity(self) -> dict[int | str, float]:
+        """Requests a second that all slices together can do for each service."""
+        total: dict[int | str, float] = {}
+        for each in self.slices:
+            for turn in each.turns:
+                total[turn.service] = total.get(turn.service, 0.0) + turn.batch / each.period_s
+        return total
+
     def grants(self) -> tuple[Grant, ...]:
         """What every slice needs, with its services as tasks; held as (node, GPU, number of the slice on that GPU)."""
         on_gpu: Counter[tuple[str, int]] = Counter()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.service import Service
 from gpuyard.profiles.inference.model import BATCHES, InferenceModel, ServingGpu
 
 
@@ -72,3 +75,28 @@ class LatencyModel:
 
     def _factor_beside(self, own: Running, other: Running) -> float:
         return self._parts(*own)[0] + self._parts(*other)[1]
+
+
+def latency_models(
+    services: Sequence[Service],
+    cluster: Cluster,
+    known: Mapping[str, ServingGpu],
+    *,
+    buffer: float,
+    interference: bool,
+    interpolation: Interpolation,
+) -> dict[str, LatencyModel]:
+    """What batches take on each GPU type of a cluster; raises InputError for a type or a model that nobody knows."""
+    for gpu_type in cluster.gpu_types:
+        if gpu_type not in known:
+            hint = nearest(gpu_type, known)
+            raise InputError("has no latency profile", field="gpus", value=gpu_type, hint=hint)
+        models = known[gpu_type].models
+        for service in services:
+            if service.model not in models:
+                rule, hint = f"has no latency profile on {gpu_type}", nearest(service.model, models)
+                raise InputError(rule, field="model", value=service.model, hint=hint)
+    return {
+        gpu_type: LatencyModel(known[gpu_type], buffer=buffer, interference=interference, interpolation=interpolation)
+        for gpu_type in cluster.gpu_types
+    }

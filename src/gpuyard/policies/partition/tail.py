@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import exp, sqrt
 from statistics import NormalDist
 
 USUAL_TAIL = 0.99
@@ -22,8 +22,6 @@ def published_rate(mean: int) -> int:
     """The same as gpulet counts it: one more than the count, without that of no request; a tenth more above 550."""
     if mean > 550:
         return int(1.1 * mean)
-    from math import exp
-
     chance, below, count = exp(-mean), 0.0, 0
     while below < USUAL_TAIL:
         count += 1

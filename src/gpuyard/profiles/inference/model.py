@@ -12,6 +12,10 @@ BATCHES = 32
 """The largest batch that is ever planned."""
 
 
+WHOLE_GPU = 100
+"""The slice, in percent, that is no slice."""
+
+
 class Traffic(NamedTuple):
     """How busy a batch keeps the caches and the memory of a whole GPU, as parts of what they can do."""
 
@@ -52,6 +56,8 @@ class InferenceModel:
     def __post_init__(self) -> None:
         if not self.latency_ms:
             raise InputError("has no latencies", field="model", value=self.name)
+        if WHOLE_GPU not in self.latency_ms:
+            raise InputError("has no latency on the whole GPU, 100 %", field="model", value=self.name)
         for percent, row in self.latency_ms.items():
             for batch in (1, BATCHES):
                 if batch not in row:

@@ -9,7 +9,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.policies.partition.latency import LatencyModel
+from gpuyard.policies.partition.latency import LatencyModel, latency_models
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Task
 from gpuyard.policies.partition.published.planner import Planner, exhaustive
@@ -20,6 +20,8 @@ from gpuyard.policies.partition.tail import published_rate
 from gpuyard.profiles.inference import gpulet_ids
 from gpuyard.profiles.inference.model import InferenceModel, ServingGpu
 
+MOST_SEARCHED = 8
+"""GPUs: there are 4 ways to cut each."""
 LEAST_RATE = 5
 """Below it the original never ends."""
 
@@ -40,11 +42,13 @@ class PublishedElastic:
         """Say which services run on which slices; all of them, or none."""
         if len(cluster.gpu_types) > 1:
             raise InputError("can be planned for one type only as published", field="gpus", value=str(cluster))
-        gpu = known[cluster.gpu_types[0]]
-        latency = LatencyModel(
-            gpu, buffer=self.buffer, interference=self.interference and not self.greedy,
+        if self.searches and cluster.total_gpus > MOST_SEARCHED:
+            rule = f"GPUs are more than every way to cut them can be tried for: {MOST_SEARCHED} at most, as published"
+            raise InputError(rule, field="gpus", value=cluster.total_gpus, hint="Leave out --faithful")
+        [latency] = latency_models(
+            services, cluster, known, buffer=self.buffer, interference=self.interference and not self.greedy,
             interpolation=InferenceModel.published_ms,
-        )  # fmt: skip
+        ).values()  # fmt: skip
         gpus = self._search([_task(each, n) for n, each in enumerate(services)], cluster.total_gpus, latency)
         if gpus is None:
             why = "gpulet finds no plan for all services together"
