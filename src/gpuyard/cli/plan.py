@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +12,12 @@ import typer
 from gpuyard.cli.output import Format, emit, say
 
 if TYPE_CHECKING:
-    from gpuyard.core.cluster import Cluster
     from gpuyard.policies.partition import Partition
-    from gpuyard.profiles.inference import ServingGpu
 
 UNSERVED = 3
 """The exit code where not all that is asked for can be served."""
+SHOWN = ("service", "model", "batch", "rate", "predicted_latency_ms", "slo_ms")
+"""Of each turn, in a table."""
 
 
 def plan(
@@ -44,24 +43,23 @@ def plan(
     Exits with 3 where not all requests can be served; what is missing is said for each service.
     """
     from gpuyard.core.errors import GpuyardError
-    from gpuyard.policies.partition.as_json import as_json
-    from gpuyard.policies.partition.check import violations
-    from gpuyard.policies.partition.latency import latency_models
-    from gpuyard.profiles.inference import InferenceModel
+    from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
+    from gpuyard.policies.partition.deployment_files import as_json
+    from gpuyard.profiles.inference import read_latencies
+    from gpuyard.profiles.step_files import write_whole
     from gpuyard.traces.services import model_list, read_services
 
-    services = read_services(tasks)
-    cluster, known = _gpus(gpus, profile)
+    services = tuple(read_services(tasks))
+    cluster = serving_cluster(gpus)
+    latencies = read_latencies(profile) if profile is not None else None
     chosen = _policy(policy, faithful, interference=interference, buffer=buffer, minimise=_only_gpus(minimise))
-    found = chosen.plan(services, cluster, known)
-    reading = InferenceModel.published_ms if faithful else InferenceModel.cautious_ms
-    latency = latency_models(services, cluster, known, buffer=buffer, interference=interference, interpolation=reading)
-    broken = violations(found, services, cluster, latency)
-    if broken and not faithful:
-        raise GpuyardError(f"the plan of {policy} does not hold: {broken[0]}")
+    found = chosen.plan(services, cluster, known_models(cluster, latencies))
+    deployment = Deployment(services, cluster, found, buffer, interference, faithful, latencies)
+    told = as_json(deployment)
+    if told["violations"] and not faithful:
+        raise GpuyardError(f"the plan of {policy} does not hold: {told['violations'][0]}")
     if output is not None:
-        _write(output, model_list(found))
-    told = as_json(found, services, cluster, [str(each) for each in broken])
+        write_whole(output, model_list(found))
     _print(told, format)
     if not told["feasible"]:
         raise typer.Exit(UNSERVED)
@@ -73,20 +71,6 @@ def _only_gpus(minimise: str | None) -> bool | None:
     if minimise not in (None, "gpus"):
         raise InputError("is nothing that can be minimised; gpus can", field="minimise", value=minimise)
     return True if minimise else None
-
-
-def _gpus(text: str, profile: Path | None) -> tuple[Cluster, Mapping[str, ServingGpu]]:
-    from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
-    from gpuyard.profiles.gpus import parse_groups
-    from gpuyard.profiles.inference import read_latencies, serving_gpu, with_latencies
-
-    groups = parse_groups(text)
-    known = {gpu.key: gpu for gpu in (serving_gpu(name) for _, name in groups)}
-    if profile is not None:
-        own = read_latencies(profile)
-        known = {key: with_latencies(gpu, own) for key, gpu in known.items()}
-    kinds = [NodeGroup(1, NodeKind(gpus=count, gpu_type=serving_gpu(name).key)) for count, name in groups]
-    return Cluster(tuple(kinds)), known
 
 
 def _policy(name: str, faithful: bool, **options: Any) -> Partition:
@@ -102,22 +86,13 @@ def _policy(name: str, faithful: bool, **options: Any) -> Partition:
     return SHIPPED[name](interference=options["interference"], buffer=options["buffer"])
 
 
-def _write(path: Path, text: str) -> None:
-    from gpuyard.core.errors import WriteError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WriteError(f"cannot be written: {error.strerror}", file=path) from error
-
-
 def _print(told: dict[str, Any], format: Format) -> None:
     if format == Format.json:
         json.dump(told, sys.stdout, indent=2)
         sys.stdout.write("\n")
         return
     rows = [
-        {"gpu": each["gpu"], "share": each["share"], "duty_ms": each["duty_ms"], **model}
+        {name: each[name] for name in ("gpu", "share", "duty_ms")} | {name: model[name] for name in SHOWN}
         for each in told["slices"] for model in each["models"]
     ]  # fmt: skip
     emit(rows, format)
@@ -126,4 +101,4 @@ def _print(told: dict[str, Any], format: Format) -> None:
         for each in told["violations"]:
             say(f"not kept: {each}")
         for each in told["unserved"]:
-            say(f"not served: {each['rate']:g} requests/s of {each['model']}: {each['reason']}")
+            say(f"not served: {each['rate']:g} requests/s of {each['service']}: {each['reason']}")

@@ -18,6 +18,8 @@ from gpuyard.core.grants import GrantState
 from gpuyard.core.workload import Job
 from gpuyard.policies.facts import Facts, JobFact, NodeFact
 from gpuyard.profiles import gpu_kind
+from gpuyard.profiles.json_files import read_json
+from gpuyard.profiles.step_files import write_whole
 
 VERSION = "snapshot/1"
 
@@ -119,15 +121,7 @@ def as_text(facts: Facts) -> str:
 
 def write_facts(facts: Facts, path: str | Path) -> None:
     """Write facts to a file; it appears whole or not at all."""
-    text = as_text(facts)
-    target = Path(path)
-    fresh = target.with_name(f".{target.name}.partial")
-    try:
-        fresh.write_text(text, encoding="utf-8")
-        fresh.replace(target)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise InputError(f"cannot be written: {error.strerror or error}", file=target) from None
+    write_whole(Path(path), as_text(facts))
 
 
 def _node_record(node: NodeFact) -> dict[str, Any]:
@@ -152,33 +146,9 @@ def _job_record(fact: JobFact) -> dict[str, Any]:
 
 def read_facts(path: str | Path) -> Facts:
     """Read the facts of a snapshot; InputError names file, field, value and rule."""
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    except InputError as error:
-        raise error.located(path) from None
-    except RecursionError:
-        raise InputError("is not a snapshot of gpuyard: it is nested too deeply", file=path) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}", file=path) from None
-    if not isinstance(content, dict) or content.get("gpuyard") != VERSION:
-        found = content.get("gpuyard") if isinstance(content, dict) else None
-        raise InputError(f"is not a snapshot of gpuyard: its field gpuyard must be {VERSION!r}", file=path, value=found)
+    content = read_json(Path(path), VERSION, "snapshot")
     with errors_of(path):
         return _facts(_File.model_validate(content))
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, whose names must differ: of two equal ones only the last would count."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise InputError("stands twice in one object", value=next(name for name in names if names.count(name) > 1))
-    for name in found:
-        if any("\ud800" <= letter <= "\udfff" for letter in name):
-            raise InputError("is not text: it has half of a character", value=name)
-    return found
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,7 +18,10 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def check(model: type[Strict], content: Any, file: str, what: str) -> Strict:
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def check(model: type[_Model], content: Any, file: object, what: str) -> _Model:
     """Return the content as this model, or raise InputError with the schema's first complaint."""
     try:
         return model.model_validate(content)
@@ -26,7 +29,7 @@ def check(model: type[Strict], content: Any, file: str, what: str) -> Strict:
         raise _as_input_error(error, file, what) from None
 
 
-def _as_input_error(error: ValidationError, file: str, what: str) -> InputError:
+def _as_input_error(error: ValidationError, file: object, what: str) -> InputError:
     first = error.errors(include_url=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or None
     if first["type"] == "extra_forbidden":

@@ -1,6 +1,7 @@
 """What inference takes on a slice of a GPU: latency by batch and slice, gathering a batch, memory, interference."""
 
 from gpuyard.profiles.inference.bundled import (
+    Latencies,
     bundled_inference,
     gpulet_ids,
     inference_model,
@@ -14,6 +15,7 @@ __all__ = [
     "BATCHES",
     "InferenceModel",
     "Interference",
+    "Latencies",
     "ServingGpu",
     "Traffic",
     "bundled_inference",

@@ -1,0 +1,85 @@
+"""A plan of slices with all that it was made for: whoever simulates it, serves it or checks it needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.check import Violation, violations
+from gpuyard.policies.partition.interface import PartitionPlan, Slice
+from gpuyard.policies.partition.latency import LatencyModel, latency_models
+from gpuyard.profiles.gpus import parse_groups
+from gpuyard.profiles.inference import InferenceModel, Latencies, ServingGpu, serving_gpu, with_latencies
+
+
+def serving_cluster(gpus: str) -> Cluster:
+    """GPUs such as "4x2080ti+2x3080" as a cluster, one node for each kind."""
+    return cluster_of(parse_groups(gpus))
+
+
+def cluster_of(gpus: Sequence[tuple[int, str]], names: tuple[str, ...] = ()) -> Cluster:
+    """So many GPUs of a kind on each node; raises InputError for a kind that has no latencies."""
+    known = [(count, serving_gpu(name)) for count, name in gpus]
+    kinds = [
+        NodeKind(gpus=count, gpu_type=gpu.key, gpu_memory_gb=gpu.memory_mb / 1000) for count, gpu in known
+    ]  # fmt: skip
+    return Cluster(tuple(NodeGroup(1, kind) for kind in kinds), names)
+
+
+def known_models(cluster: Cluster, latencies: Latencies | None = None) -> dict[str, ServingGpu]:
+    """What is known of models on each GPU type of a cluster: the bundled figures, or latencies of the user's own."""
+    known = {gpu_type: serving_gpu(gpu_type) for gpu_type in cluster.gpu_types}
+    return {key: with_latencies(gpu, latencies) if latencies else gpu for key, gpu in known.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """Services on slices of a cluster's GPUs."""
+
+    services: tuple[Service, ...]
+    cluster: Cluster
+    plan: PartitionPlan
+    buffer: float = 1.1
+    """Factor on every predicted latency."""
+    interference: bool = True
+    published: bool = False
+    """Whether gpulet's own planner made it: latencies are read as it reads them."""
+    latencies: Latencies | None = None
+    """The user's own, instead of the bundled ones."""
+
+    @cached_property
+    def service(self) -> Mapping[int | str, Service]:
+        """Services by their ids."""
+        return {each.service_id: each for each in self.services}
+
+    @cached_property
+    def latency(self) -> Mapping[str, LatencyModel]:
+        """By GPU type, what batches take as the plan counts them: with its buffer."""
+        return self.latency_with(self.buffer)
+
+    def latency_with(self, buffer: float) -> Mapping[str, LatencyModel]:
+        """By GPU type, what batches take with another buffer; 1 is what is expected in truth."""
+        reading = InferenceModel.published_ms if self.published else InferenceModel.cautious_ms
+        known = known_models(self.cluster, self.latencies)
+        return latency_models(
+            self.services, self.cluster, known,
+            buffer=buffer, interference=self.interference, interpolation=reading,
+        )  # fmt: skip
+
+    def violations(self) -> list[Violation]:
+        """All promises that the plan does not keep."""
+        return violations(self.plan, self.services, self.cluster, self.latency)
+
+    def gpu_number(self, part: Slice) -> int:
+        """A slice's GPU, counted through all nodes."""
+        first = self.cluster.node_gpus[: self.cluster.node_names.index(part.node)].sum()
+        return int(first) + part.gpu
+
+    def gpu_type(self, part: Slice) -> str:
+        """The kind of GPU that a slice is a part of."""
+        node = self.cluster.node_names.index(part.node)
+        kind: NodeKind = self.cluster.kinds[self.cluster.node_kind[node]]
+        return kind.gpu_type

@@ -1,0 +1,73 @@
+"""A plan and what it was made for, as a value and as a file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuyard.core.errors import InputError
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
+from gpuyard.policies.partition.deployment_files import load_plan, save_plan
+from gpuyard.policies.partition.elastic import Elastic
+
+SERVICES = (Service("faces", "resnet50", 200.0, 108.0), Service("scenes", "vgg16", 100.0, 142.0, priority=2))
+
+
+@pytest.fixture(scope="module")
+def deployment() -> Deployment:
+    cluster = serving_cluster("1x2080ti+1x3080")
+    plan = Elastic().plan(SERVICES, cluster, known_models(cluster))
+    return Deployment(SERVICES, cluster, plan)
+
+
+def test_a_deployment_read_again_is_the_same(deployment: Deployment, tmp_path: Path) -> None:
+    save_plan(deployment, tmp_path / "one.json")
+    again = load_plan(tmp_path / "one.json")
+    assert (again.services, again.cluster.groups) == (deployment.services, deployment.cluster.groups)
+    assert again.violations() == []
+    for one, other in zip(deployment.plan.slices, again.plan.slices, strict=True):
+        assert (one.node, one.gpu, one.thousandths) == (other.node, other.gpu, other.thousandths)
+        assert other.period_s == pytest.approx(one.period_s)
+        assert [turn.batch for turn in one.turns] == [turn.batch for turn in other.turns]
+    save_plan(again, tmp_path / "two.json")
+    assert load_plan(tmp_path / "two.json").plan.slices == again.plan.slices
+
+
+def test_latencies_of_one_s_own_go_with_it(tmp_path: Path) -> None:
+    own = {"resnet50": {percent: {1: 5.0, 32: 50.0} for percent in (50, 100)}}
+    cluster = serving_cluster("1x2080ti")
+    services = (Service("a", "resnet50", 10.0, 108.0),)
+    plan = Elastic().plan(services, cluster, known_models(cluster, own))
+    save_plan(Deployment(services, cluster, plan, latencies=own), tmp_path / "plan.json")
+    again = load_plan(tmp_path / "plan.json")
+    assert again.latency_with(1.0)["RTX2080Ti"].raw_ms("resnet50", 32, 100) == 50.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gpuyard": "plan/9"}, "its field gpuyard must be 'plan/1'"),
+        ({"buffer": 0.5}, "field buffer: 0.5"),
+        ({"colour": "red"}, "'colour' is not a key of a plan"),
+        ({"services": []}, "field services"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_line(
+    deployment: Deployment, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    save_plan(deployment, tmp_path / "plan.json")
+    content = json.loads((tmp_path / "plan.json").read_text())
+    (tmp_path / "plan.json").write_text(json.dumps(content | change))
+    with pytest.raises(InputError, match=r"plan\.json") as refused:
+        load_plan(tmp_path / "plan.json")
+    assert message in str(refused.value)
+
+
+def test_a_slice_on_a_gpu_that_is_not_there_is_refused(deployment: Deployment, tmp_path: Path) -> None:
+    save_plan(deployment, tmp_path / "plan.json")
+    content = json.loads((tmp_path / "plan.json").read_text())
+    content["slices"][0]["gpu"] = 7
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="7 is not one of the 2 GPUs"):
+        load_plan(tmp_path / "plan.json")
