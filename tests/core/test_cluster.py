@@ -42,3 +42,10 @@ def test_a_node_is_written_with_what_is_not_usual() -> None:
 def test_a_type_cannot_contradict_the_kind() -> None:
     with pytest.raises(InputError, match="field gpu_type: 'X2' is not the node's GPU kind, which is X1"):
         replace(NodeKind().with_gpu(KIND), gpu_type="X2")
+
+
+@pytest.mark.parametrize("name", ["node_kind", "node_gpus", "capacity"])
+def test_nobody_writes_into_a_cluster(name: str) -> None:
+    """It is a value, and policies see it through their snapshots."""
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(Cluster.parse("2x8+1x4:type=A100"), name)[0] = 1

@@ -175,6 +175,16 @@ def test_what_it_says_cannot_be_exchanged(name: str) -> None:
     snapshot = scene(node("a"), waits("x"))
     with pytest.raises(AttributeError, match=name):
         setattr(snapshot, name, None)
+    with pytest.raises(AttributeError, match=name):
+        delattr(snapshot, name)
+
+
+def test_its_numbers_are_not_the_world_s_own() -> None:
+    snapshot = scene(node("a"), waits("x"))
+    numbers = snapshot.active
+    numbers.flags.writeable = True
+    numbers[...] = 7
+    assert snapshot.active.tolist() == [0]
 
 
 def test_its_quotas_cannot_be_changed() -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gpuyard.core import units
 from gpuyard.core.arguments import check_kind, check_number
+from gpuyard.core.arrays import read_only
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.gpus import GpuKind
 
@@ -163,20 +164,18 @@ class Cluster:
     def node_kind(self) -> NDArray[np.int64]:
         """For each node, the index of its kind in `kinds`."""
         index = {kind: i for i, kind in enumerate(self.kinds)}
-        return np.repeat(
-            np.array([index[group.kind] for group in self.groups], dtype=np.int64),
-            [group.count for group in self.groups],
-        )
+        kinds = np.array([index[group.kind] for group in self.groups], dtype=np.int64)
+        return read_only(np.repeat(kinds, [group.count for group in self.groups]))
 
     @cached_property
     def node_gpus(self) -> NDArray[np.int64]:
         """For each node, its number of GPUs."""
-        return np.array([kind.gpus for kind in self.kinds], dtype=np.int64)[self.node_kind]
+        return read_only(np.array([kind.gpus for kind in self.kinds], dtype=np.int64)[self.node_kind])
 
     @cached_property
     def capacity(self) -> NDArray[np.float64]:
         """Nodes by RESOURCES."""
-        return np.array([kind.amounts for kind in self.kinds], dtype=np.float64)[self.node_kind]
+        return read_only(np.array([kind.amounts for kind in self.kinds], dtype=np.float64)[self.node_kind])
 
     @property
     def nodes(self) -> int:

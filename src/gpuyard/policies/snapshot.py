@@ -70,6 +70,9 @@ class Snapshot:
             raise AttributeError(f"a snapshot never changes: {name} cannot be set")
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a snapshot never changes: {name} cannot be deleted")
+
     def expecting(self, speed: Floats) -> Snapshot:
         """The same snapshot, with times left counted at other speeds: those that an allocation will give."""
         if speed is self._expected_speed:
@@ -89,7 +92,7 @@ class Snapshot:
     @property
     def active(self) -> Ints:
         """The active jobs' numbers, by which plans speak of them."""
-        numbers = self._active.view()
+        numbers = self._active.copy()  # of a view, a policy could reach the world's own array
         numbers.flags.writeable = False
         return numbers
 
