@@ -4,6 +4,7 @@ import pickle
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.builders import cluster, job, workload, zoo
 from tests.policies.scenarios.stories import node, scene, told, waits
@@ -42,6 +43,18 @@ def test_ids_stay_as_the_world_spells_them(ids: tuple[object, ...], tmp_path: Pa
         assert snapshot == made
         plan = named_plan(snapshot, decide(resolve("fifo+tune"), snapshot))
         assert [entry["job"] for entry in plan["start"]] == list(ids)
+
+
+def test_facts_from_tables_of_numpy_go_into_the_file_too(tmp_path: Path) -> None:
+    found = Facts(100.0)
+    found.add_node("a", NodeKind(gpus=np.int64(2), cpus=np.float32(6), memory_gb=np.int64(125)))  # type: ignore[arg-type]
+    found.add_job(Job(np.int64(7), 0.0, np.int32(1), "res50", iterations=np.float32(9)))  # type: ignore[arg-type]
+    found.hold(np.int64(7), [("a", np.int64(1))], cpus=np.float32(3))  # type: ignore[list-item, arg-type]
+    made = Snapshot.of(found)
+    made.save(tmp_path / "it.json")
+    loaded = Snapshot.load(tmp_path / "it.json")
+    assert loaded == made
+    assert loaded.facts.jobs[7].holds == made.facts.jobs[7].holds
 
 
 def test_all_snapshots_of_one_instant_stay_as_they_are() -> None:

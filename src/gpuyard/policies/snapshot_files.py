@@ -7,9 +7,11 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuyard.core.cluster import RESOURCES, NodeKind
@@ -116,7 +118,14 @@ def as_text(facts: Facts) -> str:
         "recorded_on": facts.recorded_on,
         "order": list(facts.order),
     }  # fmt: skip
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+    return json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    """Worlds that keep their facts in tables have numbers of numpy's kinds."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a snapshot file cannot hold {type(value).__name__}")
 
 
 def write_facts(facts: Facts, path: str | Path) -> None:
@@ -131,7 +140,7 @@ def _node_record(node: NodeFact) -> dict[str, Any]:
 
 def _as_read(value: Any) -> Any:
     """Whole amounts are written as the numbers that reading makes of them, so that saving twice gives equal bytes."""
-    return float(value) if isinstance(value, int) else value
+    return float(value) if isinstance(value, Integral) else value
 
 
 def _job_record(fact: JobFact) -> dict[str, Any]:
