@@ -31,3 +31,30 @@ def test_jobs_that_become_known_later_change_nothing() -> None:
     assert len(few.jobs) > 10
     columns = ["job_id", "start_s", "finish_s", "held_s", "preemptions", "wait_gpus_s"]
     assert few.jobs.select(columns).equals(many.jobs.head(len(few.jobs)).select(columns))
+
+
+@dataclass(frozen=True)
+class Overload:
+    """A job every ten minutes on one GPU: two of six minutes, then one of two hours, which srtf would never run."""
+
+    def jobs(self, count: int) -> Workload:
+        """The first so many of them."""
+        jobs = (job(i, "gnmt", at=600.0 * i, hours=2.0 if i % 3 == 2 else 0.1) for i in range(count))
+        return replace(workload(*jobs), continuation=self)
+
+
+def test_jobs_go_on_arriving_however_the_queue_grows_where_nobody_waits_for_ever() -> None:
+    """Whoever has waited for 10 h goes first, so that the measured jobs end; the ones to come are still to arrive."""
+    options = Options(window=(0, 10), starvation_s=36000.0)
+    few, many = (
+        simulate_cluster(cluster("1x1", "cpus=3,memory=62.5GB"), Overload().jobs(known), "srtf+proportional", options,
+                         zoo=zoo())
+        for known in (10, 400)
+    )  # fmt: skip
+    assert few.jobs["finish_s"].head(10).to_list() == many.jobs["finish_s"].head(10).to_list()
+    assert not any("arrivals ended" in note for note in few.info["notes"])
+    unlimited = simulate_cluster(
+        cluster("1x1", "cpus=3,memory=62.5GB"), Overload().jobs(10), "srtf+proportional", Options(window=(0, 10)),
+        zoo=zoo(),
+    )  # fmt: skip
+    assert any("arrivals ended" in note for note in unlimited.info["notes"])

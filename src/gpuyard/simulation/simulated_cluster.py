@@ -208,7 +208,8 @@ class SimulatedCluster:
 
     def _extend(self) -> None:
         """Make more jobs known: twice as many as before."""
-        if self._arrivals.must_stop(self._waiting(), len(self.workload)):
+        for_ever = self.options.starvation_s is None  # else everybody's turn comes, however long the queue
+        if for_ever and self._arrivals.must_stop(self._waiting(), len(self.workload)):
             self.notes.append(
                 f"arrivals ended after {len(self.workload)} jobs, of which {self._waiting()} wait: the queue grew with "
                 f"them, as if {self.policy.name} cannot serve this load; the longest times may be longer still"
