@@ -49,6 +49,19 @@ def test_one_object_for_each_policy_and_load(tmp_path: Path) -> None:
         assert row["jobs"] == jobs.height == 60
 
 
+def test_what_a_run_has_to_say_is_said(tmp_path: Path) -> None:
+    """At 40 jobs an hour 16 GPUs cannot keep up: a job that has waited for an hour goes first, again and again."""
+    args = (*SMALL, "--policy", "srtf+tune", "--load", 40, "--starvation", "1h")
+    told = run(*args, cwd=tmp_path)
+    run_folder = tmp_path / "runs" / "srtf+tune-load40-seed42"
+    times = json.loads((run_folder / "run.json").read_text())["starved_starts"]
+    assert times > 1
+    assert (
+        f"note on runs/{run_folder.name}: {times} times a job went first because it had waited for 1 h" in told.stderr
+    )
+    assert "note" not in run(*args, "--quiet", cwd=tmp_path).stderr
+
+
 def test_several_processes_give_the_same_bytes_as_one(tmp_path: Path) -> None:
     args = (*SMALL, "--policy", "fifo+tune", "--policy", "las+tune")
     one = rows(*args, "--processes", 1, "--out", "one", cwd=tmp_path)

@@ -51,6 +51,8 @@ def simulate(
     if format == Format.table and not quiet:
         for row in rows:
             say(f"run: {row['run']}")
+    if not quiet:
+        _tell_of_runs(rows)
 
 
 def run_choices(
@@ -78,6 +80,15 @@ def run_choices(
             kept = f"{len(rows)} of {len(choices)} runs were finished" + (f" and are kept in {out}" if rows else "")
             raise KeyboardInterrupt(kept) from None
     return [rows[index] for index in range(len(choices))]
+
+
+def _tell_of_runs(rows: list[dict[str, Any]]) -> None:
+    """Say what a reader of the figures should know: arrivals that ended early, rules that acted."""
+    from gpuyard.results import notes_of
+
+    for row in rows:
+        for note in notes_of(Path(row["run"])):
+            say(f"note on {row['run']}: {note}")
 
 
 def _tell(notes: tuple[str, ...], options: Options) -> None:

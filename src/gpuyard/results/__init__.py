@@ -6,7 +6,7 @@ from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
 from gpuyard.results.schema import ENDED, TABLES, WAIT_COLUMNS
-from gpuyard.results.store import Run, load_run
+from gpuyard.results.store import Run, load_run, notes_of
 from gpuyard.results.summary import summarise
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "folder_name",
     "is_run",
     "load_run",
+    "notes_of",
     "reserve",
     "reserve_next",
     "summarise",

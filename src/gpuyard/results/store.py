@@ -98,6 +98,11 @@ def load_run(folder: Path | str) -> Run:
     return Run(info, tables, _complete(summary, info, path), path)
 
 
+def notes_of(folder: Path) -> list[str]:
+    """What a run has to say beside its figures."""
+    return [str(note) for note in encoding.read_json(folder / INFO).get("notes", ())]
+
+
 def _encoded(run: Run) -> tuple[Run, dict[str, bytes]]:
     """Return the run as it will be on disk, and its files."""
     tables = {name: conform(frame, schema_of(name), name) for name, frame in run.tables.items()}

@@ -65,11 +65,19 @@ def simulate_cluster(
         "end_s": world.end_s,
         "decisions": world.decisions,
         "starved_starts": world.starved_starts,
-        "notes": world.notes,
+        "notes": [*world.notes, *_starvation(world.starved_starts, options)],
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
     }
     return Run(info, {"jobs": table, "timeline": timeline}, summary)
+
+
+def _starvation(starts: int, options: Options) -> list[str]:
+    """How often the rule acted that lets a job go first once it has waited for too long."""
+    if not starts or options.starvation_s is None:
+        return []
+    times = f"{starts} times a job went" if starts > 1 else "once a job went"
+    return [f"{times} first because it had waited for {options.starvation_s / 3600:g} h"]
 
 
 def _inputs(
