@@ -13,6 +13,7 @@ import polars as pl
 
 from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.forks import check_fork
 from gpuyard.results import encoding
 from gpuyard.results.display import html_table, one_line
 from gpuyard.results.folders import FORMAT, INFO, SUMMARY, is_run, missing_files
@@ -87,6 +88,7 @@ class Run:
 
 def load_run(folder: Path | str) -> Run:
     """Read a run folder; InputError says what is missing or broken."""
+    check_fork()
     check_path(folder, "folder")
     path = Path(folder)
     _check_folder(path)

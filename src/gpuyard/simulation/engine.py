@@ -13,6 +13,7 @@ import polars as pl
 
 from gpuyard._version import __version__
 from gpuyard.core.cluster import Cluster
+from gpuyard.core.forks import check_fork
 from gpuyard.core.interrupts import interrupts_between_steps, interrupts_held_back
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
@@ -41,6 +42,7 @@ def simulate_cluster(
     progress: Report | None = None,
 ) -> Run:
     """Run a workload on a cluster under a policy, in virtual time; the run is not yet saved."""
+    check_fork()
     began = time.perf_counter()
     zoo = zoo or load_zoo()
     if isinstance(policy, str):
