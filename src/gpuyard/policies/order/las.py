@@ -7,9 +7,9 @@ from gpuyard.policies.snapshot import Snapshot
 
 
 def las(snapshot: Snapshot) -> Keys:
-    """Least GPU time so far; needs to know nothing about a job's length.
+    """Least GPU time so far, whatever a job's length. This is not Tiresias (NSDI'19): no queues with thresholds.
 
-    This is not Tiresias (NSDI'19): no queues with thresholds, so that jobs of equal service take turns every round.
+    Without these, jobs of equal service take turns every round.
     """
     gpus = snapshot.gpus
     return Keys(snapshot.attained_s * gpus, running_rate=gpus)
