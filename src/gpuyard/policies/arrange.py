@@ -6,6 +6,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.kernel import inner, kernel
+from gpuyard.policies.leading_digits import by_leading_digits
 
 
 @inner
@@ -34,9 +35,8 @@ def positions_in_order(jobs: Ints, priority: Ints, key: Floats) -> Ints:
     if len(positions) == len(jobs):
         return positions
     if not (priority != priority[0]).any():
-        positions = np.argsort(key)
-        ordered = key[positions]
-        if not (ordered[1:] == ordered[:-1]).any():
+        positions = by_leading_digits(key)
+        if _finish(jobs, key, positions):
             return positions
     return np.lexsort((jobs, key, -priority))
 
@@ -66,8 +66,8 @@ def _arranged(jobs: Ints, priority: Ints, key: Floats, may_give_up: bool) -> Int
     if runs <= FEW:
         return spare if _merge_runs(jobs, priority, key, order, spare, bounds, runs) else order
     moved = np.empty(n, dtype=np.int64)
-    kept = _part(jobs, priority, key, order, moved)
-    if may_give_up and A_FEW * (n - kept) > n:
+    kept = _part(jobs, priority, key, order, moved, n // A_FEW if may_give_up else n)
+    if kept < 0:
         return order[:0]
     moved = moved[: n - kept]
     runs = _runs(jobs, priority, key, moved, bounds)
@@ -75,6 +75,22 @@ def _arranged(jobs: Ints, priority: Ints, key: Floats, may_give_up: bool) -> Int
     order[kept:] = spare[: n - kept] if in_spare else moved
     _merge(jobs, priority, key, order, spare, 0, kept, n)
     return spare
+
+
+@inner
+def _finish(jobs: Ints, key: Floats, order: Ints) -> bool:
+    """Put positions that are nearly in order in order; False where that would take more steps than there are jobs."""
+    steps = 0
+    for i in range(1, len(order)):
+        position, place = order[i], i
+        while place > 0 and _before(jobs[:0], key, jobs, position, order[place - 1]):
+            order[place] = order[place - 1]
+            place -= 1
+            steps += 1
+            if steps > len(order):
+                return False
+        order[place] = position
+    return True
 
 
 @inner
@@ -107,15 +123,17 @@ def _runs(jobs: Ints, priority: Ints, key: Floats, order: Ints, bounds: Ints) ->
 
 
 @inner
-def _part(jobs: Ints, priority: Ints, key: Floats, kept: Ints, moved: Ints) -> int:
+def _part(jobs: Ints, priority: Ints, key: Floats, kept: Ints, moved: Ints, most: int) -> int:
     """Split positions into those that are in order, nearly as many as there can be, and the others.
 
     Who comes before the last one kept has moved up; but once as many in a row seem to have as were kept before them, it
-    was those who moved down. Returns how many are kept.
+    was those who moved down. Returns how many are kept, or -1 as soon as more than `most` have moved.
     """
     stay, gone, in_a_row = 0, 0, 0
     last = 0
     for i in range(len(jobs)):
+        if gone > most:
+            return -1
         if stay > 0 and _before(priority, key, jobs, i, last):
             in_a_row += 1
             if stay > in_a_row and _before(priority, key, jobs, i, kept[stay - 1 - in_a_row]):
@@ -133,7 +151,7 @@ def _part(jobs: Ints, priority: Ints, key: Floats, kept: Ints, moved: Ints) -> i
         kept[stay] = i
         stay += 1
         last = i
-    return stay
+    return -1 if gone > most else stay
 
 
 @inner
