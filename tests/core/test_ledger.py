@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.builders import cluster, examples
 
 from gpuyard.core.arrays import Floats, Small
-from gpuyard.core.books import Books, held_gpus
+from gpuyard.core.books import NOTHING, Books, held_gpus
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import LedgerError
 from gpuyard.core.grants import WHOLE
@@ -141,6 +141,7 @@ def cooked(books: Books, name: str, value: float) -> None:
         lambda books: cooked(books, "whole_free", 2),
         lambda books: cooked(books, "line_amounts", 13.0),
         lambda books: cooked(books, "line_part", 2000),
+        lambda books: cooked(books, "state", NOTHING),
     ],
 )
 def test_the_check_sees_when_books_are_cooked(spoil: Callable[[Books], None]) -> None:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.arrange import FEW, MANY, arrange, positions_in_order
+from gpuyard.policies.leading_digits import by_leading_digits
 
 
 def _expected(jobs: Ints, priority: Ints, key: Floats) -> list[int]:
@@ -53,3 +54,26 @@ def test_every_way_finds_the_one_order(count: int, moved: float, distinct: int, 
     expected = _expected(jobs, priority, key)
     assert positions_in_order(jobs, priority, key).tolist() == expected
     assert arrange(jobs, priority, key).tolist() == expected
+
+
+ANYHOW = np.random.default_rng(7)
+KEYS = {
+    "of either sign": ANYHOW.normal(size=2 * MANY),
+    "of any magnitude": ANYHOW.normal(size=2 * MANY) * 10.0 ** ANYHOW.integers(-300, 300, 2 * MANY),
+    "that differ in the last digit": 1.0 + ANYHOW.permutation(2 * MANY) * 2.0**-52,
+    "far from all others": np.append(ANYHOW.normal(size=2 * MANY) * 1e-9, [1e300, -1e300, np.inf, -np.inf]),
+    "that are zero, written in two ways": np.where(ANYHOW.random(2 * MANY) < 0.01, -0.0, ANYHOW.normal(size=2 * MANY)),
+    "of a table's column": ANYHOW.normal(size=(2 * MANY, 3))[:, 1],
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_keys_that_come_in_any_order_are_put_in_order(key: Floats) -> None:
+    jobs, priority = ANYHOW.permutation(len(key)), np.zeros(len(key), dtype=np.int64)
+    assert positions_in_order(jobs, priority, key).tolist() == _expected(jobs, priority, key)
+
+
+@given(st.lists(st.integers(-(2**20), 2**20) | st.integers(-2, 2), max_size=60))
+def test_leading_digits_tell_a_million_whole_numbers_apart_and_leave_equals_as_they_came(given: list[int]) -> None:
+    numbers = np.array(given, dtype=np.float64)
+    assert by_leading_digits(numbers).tolist() == np.argsort(numbers, kind="stable").tolist()

@@ -20,6 +20,7 @@ SLACK = 1e-6
 """Rounding forgiven in amounts, in each resource's own unit. Amounts in multiples of 1/1024 add up exactly anyway."""
 
 NO_GPU = -1
+NOTHING = -1
 HELD, RELEASING = int(GrantState.HELD), int(GrantState.RELEASING)
 
 
@@ -53,7 +54,7 @@ class Books(NamedTuple):
     part: Ints  # holder -> thousandths of each GPU, for holders whose lines are all alike
     demand: Floats  # holder x DEMANDS, per GPU
     slot: Ints  # holder -> its place among those who hold something, -1 when it holds nothing
-    state: Bytes  # holder -> GrantState
+    state: Bytes  # holder -> GrantState, NOTHING when it holds nothing: of all answers to that the smallest
     holders: Ints  # slot -> holder
     busy: Ints  # one number: how many hold something
     leaving: Ints  # one number: how many of them are releasing
@@ -80,9 +81,10 @@ def line_fits(books: Books, gpu: int, node: int, part: int, memory: float) -> bo
 
 
 @compilable
-def take_line(books: Books, line: int, gpu: int, node: int, part: int, memory: float, amounts: Floats) -> None:
-    """Write one line; the caller has made sure that it fits."""
-    holder = books.line_holder[line]
+def take_line(
+    books: Books, holder: int, line: int, gpu: int, node: int, part: int, memory: float, amounts: Floats
+) -> None:
+    """Write one line of a holder; the caller has made sure that it fits."""
     books.line_gpu[line] = gpu
     books.line_node[line] = node
     books.line_part[line] = part
@@ -104,9 +106,9 @@ def take_line(books: Books, line: int, gpu: int, node: int, part: int, memory: f
 
 
 @compilable
-def _return_line(books: Books, line: int) -> None:
+def _return_line(books: Books, holder: int, line: int) -> None:
     gpu = books.line_gpu[line]
-    node = books.line_node[line]
+    node = books.line_node[line] if gpu == NO_GPU else books.gpu_node[gpu]
     books.touched[node] = 1
     for r in range(books.line_amounts.shape[1]):
         books.free[node, r] += books.line_amounts[line, r]
@@ -118,7 +120,7 @@ def _return_line(books: Books, line: int) -> None:
     if books.gpu_free[gpu] == WHOLE and part > 0:
         books.whole_free[node] += 1
     for r in range(books.demand.shape[1]):
-        books.demanded[node, r] -= books.demand[books.line_holder[line], r]
+        books.demanded[node, r] -= books.demand[holder, r]
     if books.head[gpu] == line:
         books.head[gpu] = books.following[line]
         return
@@ -169,7 +171,7 @@ def take(books: Books, holder: int, gpu_ids: Small, amounts: Floats) -> bool:
         return False
     first = books.first_line[holder]
     for i in range(len(gpu_ids)):
-        take_line(books, first + i, gpu_ids[i], books.gpu_node[gpu_ids[i]], part, 0.0, amounts)
+        take_line(books, holder, first + i, gpu_ids[i], books.gpu_node[gpu_ids[i]], part, 0.0, amounts)
     enter(books, holder, HELD)
     return True
 
@@ -182,12 +184,13 @@ def give_back(books: Books, holder: int) -> bool:
         return False
     first = books.first_line[holder]
     for line in range(first, first + books.lines[holder]):
-        _return_line(books, line)
+        _return_line(books, holder, line)
     books.leaving[0] -= books.state[holder] == RELEASING
     last = books.holders[books.busy[0] - 1]
     books.holders[place] = last
     books.slot[last] = place
     books.slot[holder] = -1
+    books.state[holder] = NOTHING
     books.busy[0] -= 1
     return True
 
@@ -278,6 +281,6 @@ def with_holders(books: Books, lines: Ints, part: Ints, demand: Floats) -> Books
         part=np.concatenate([books.part, part]),
         demand=np.concatenate([books.demand, demand]),
         slot=np.concatenate([books.slot, np.full(count, -1)]),
-        state=np.concatenate([books.state, np.zeros(count, np.int8)]),
+        state=np.concatenate([books.state, np.full(count, NOTHING, np.int8)]),
         holders=np.concatenate([books.holders, np.zeros(count, np.int64)]),
     )

@@ -94,7 +94,9 @@ class Ledger:
         number = self._number(len(wanted))
         first = int(self.books.first_line[number])
         for line, (part, (node, gpu)) in enumerate(zip(wanted, places, strict=True), first):
-            changes.take_line(self.books, line, gpu, node, _thousandths(part), part.gpu_memory_gb, _vector(part))
+            changes.take_line(
+                self.books, number, line, gpu, node, _thousandths(part), part.gpu_memory_gb, _vector(part)
+            )
         changes.enter(self.books, number, int(state))
         self._holders[holder], self._tasks[holder] = number, tuple(tasks)
 
@@ -296,6 +298,7 @@ class Ledger:
             and np.allclose(memory, books.gpu_memory_free, atol=SLACK, rtol=0)
             and np.allclose(demanded, books.demanded, atol=SLACK, rtol=0)
             and books.leaving[0] == (books.state[self.holders] == GrantState.RELEASING).sum()
+            and np.array_equal(books.state == changes.NOTHING, books.slot < 0)
         ):
             raise LedgerError("what is free and what is held do not add up")
 

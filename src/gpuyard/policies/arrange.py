@@ -32,13 +32,7 @@ A_FEW = 16
 def positions_in_order(jobs: Ints, priority: Ints, key: Floats) -> Ints:
     """Positions in order of (highest priority, lowest key, earliest arrival): as `arrange`, at most a sort's time."""
     positions = _arranged(jobs, priority, key, len(jobs) >= MANY)
-    if len(positions) == len(jobs):
-        return positions
-    if not (priority != priority[0]).any():
-        positions = by_leading_digits(key)
-        if _finish(jobs, key, positions):
-            return positions
-    return np.lexsort((jobs, key, -priority))
+    return positions if len(positions) == len(jobs) else np.lexsort((jobs, key, -priority))
 
 
 @kernel
@@ -53,7 +47,7 @@ def arrange(jobs: Ints, priority: Ints, key: Floats) -> Ints:
 
 @kernel
 def _arranged(jobs: Ints, priority: Ints, key: Floats, may_give_up: bool) -> Ints:
-    """Arrange, or give up, and return nothing, where more than a few jobs went far."""
+    """Arrange. Where that may be given up and more than a few jobs went far, sort anew; nothing if many are equal."""
     n = len(jobs)
     order = np.arange(n)
     if not _differ(priority):
@@ -68,7 +62,8 @@ def _arranged(jobs: Ints, priority: Ints, key: Floats, may_give_up: bool) -> Int
     moved = np.empty(n, dtype=np.int64)
     kept = _part(jobs, priority, key, order, moved, n // A_FEW if may_give_up else n)
     if kept < 0:
-        return order[:0]
+        order = by_leading_digits(key)
+        return order if len(priority) == 0 and _finish(jobs, key, order) else order[:0]
     moved = moved[: n - kept]
     runs = _runs(jobs, priority, key, moved, bounds)
     in_spare = _merge_runs(jobs, priority, key, moved, spare[: n - kept], bounds, runs)

@@ -82,7 +82,7 @@ def _hold(ledger: Ledger, cluster: Cluster, known: list[JobFact]) -> None:
 
 def _demand(jobs: Jobs, known: list[JobFact]) -> Floats:
     """What each job would like beside each GPU; of one on the way out only what it still has counts."""
-    demand = jobs.demand / jobs.gpus[:, None]
+    demand = jobs.demand_each.copy()
     for number, fact in enumerate(known):
         if fact.holds is not None and fact.holds.state == GrantState.RELEASING:
             demand[number] = fact.holds.per_gpu[:DEMANDS]

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.arrays import Floats, Ints, Small
 from gpuyard.core.books import DEMANDS
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.grants import WHOLE
@@ -42,9 +42,11 @@ class Jobs(NamedTuple):
     best_speed: Floats
     share_speed: Floats  # with the proportional share, on the GPU type where that is fastest
     demand: Floats  # job x DEMANDS, the whole job
+    demand_each: Floats  # job x DEMANDS, beside each GPU
     job_class: Ints
     shape: Ints  # jobs of one shape are alike in class, size and GPU types: in all but their work and owner
     shapes: Ints  # one number: how many there are
+    like: Small  # the first job of the same shape: what goes by the shape is read there, always in the same few places
     bulk: Ints  # rank by need, then CPU and memory demand, the largest highest; equal for equals
     ladders: Floats  # row x steps x (CPUs, memory GB, storage MB/s, speed), per GPU
     top: Ints  # job x kind: the highest step that an empty node can grant
@@ -111,9 +113,11 @@ def build_jobs(
         share_type_speed=share_type_speed,
         share_speed=_positive(share_type_speed.max(axis=1)),
         demand=demand,
+        demand_each=demand / gpus[:, None],
         job_class=job_class,
         shape=shape,
         shapes=np.array([len(first)]),
+        like=first.astype(np.int32)[shape],
         bulk=bulk_ranks((gpus * part)[first], demand[first])[shape],
         ladders=classes.ladders,
         top=top,

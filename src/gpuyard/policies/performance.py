@@ -39,16 +39,17 @@ def amounts_speed(jobs: Jobs, row: int, part: float, amounts: Floats) -> float:
 def job_speed(jobs: Jobs, books: Books, job: int, gpu_ids: Small, amounts: Floats) -> float:
     """The speed of a job on these GPUs: that of its slowest, less what the network between nodes costs."""
     kinds = jobs.share.shape[0]
-    part = jobs.part[job] / WHOLE
+    like = jobs.like[job]
+    part = jobs.part[like] / WHOLE
     speed, last_kind, apart = np.inf, -1, False
     for i in range(len(gpu_ids)):
         node = books.gpu_node[gpu_ids[i]]
         apart = apart or node != books.gpu_node[gpu_ids[0]]
         kind = jobs.node_kind[node]
         if kind != last_kind:
-            speed = min(speed, amounts_speed(jobs, jobs.job_class[job] * kinds + kind, part, amounts))
+            speed = min(speed, amounts_speed(jobs, jobs.job_class[like] * kinds + kind, part, amounts))
             last_kind = kind
-    return speed * jobs.penalty[jobs.job_class[job]] if apart else speed
+    return speed * jobs.penalty[jobs.job_class[like]] if apart else speed
 
 
 @inner

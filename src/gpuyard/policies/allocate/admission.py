@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, SLACK, Books
+from gpuyard.core.books import DEMANDS, NOTHING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.consolidation import Choices, consolidate
@@ -49,7 +49,7 @@ def _largest_first(jobs: Jobs, order: Ints, new: Ints) -> Ints:
     """Sort positions by GPUs, then CPU and memory demand, descending (Synergy, OSDI'22, section 4.2); equals stay."""
     bulk = np.empty(len(new), dtype=np.int64)
     for n in range(len(new)):
-        bulk[n] = jobs.bulk[order[new[n]]]
+        bulk[n] = jobs.bulk[jobs.like[order[new[n]]]]
     largest: Ints = new[arrange(new, bulk, np.zeros(len(new)))]
     return largest
 
@@ -94,7 +94,7 @@ def admit_and_place(
     met = met[:listed]
     draft = open_draft(books)
     new = np.empty(arrivals, dtype=np.int64)
-    width = _sort_out(draft, books, order, met, target, new)
+    width = _sort_out(draft, jobs, books, order, met, target, new)
     if by_size:
         new = _largest_first(jobs, order, new)
     room = draft.left[0] // min(jobs.smallest[0], WHOLE) + width
@@ -132,11 +132,11 @@ def admit_and_place(
             if books.slot[order[i]] >= 0:
                 choices.where[books.slot[order[i]]] = i
         consolidate(draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now)
-    return _collect(draft, books, order, met, choices, reasons)
+    return _collect(draft, jobs, books, order, met, choices, reasons)
 
 
 @inner
-def _sort_out(draft: Draft, books: Books, order: Ints, met: Ints, target: Ints, new: Ints) -> int:
+def _sort_out(draft: Draft, jobs: Jobs, books: Books, order: Ints, met: Ints, target: Ints, new: Ints) -> int:
     """Take those who do not stay off the draft and list those to be placed; returns how many GPUs these touch."""
     width, count = 0, 0
     for m in range(len(met)):
@@ -144,12 +144,12 @@ def _sort_out(draft: Draft, books: Books, order: Ints, met: Ints, target: Ints, 
         if target[i] == STAYS:
             continue
         job = order[i]
-        if books.slot[job] >= 0:
-            release(draft, books, job)
+        if books.state[job] != NOTHING:
+            release(draft, jobs, books, job)
         if target[i] != OUT:
             new[count] = i
             count += 1
-            width += books.lines[job]
+            width += jobs.gpus[jobs.like[job]]
     return width
 
 
@@ -165,10 +165,10 @@ def _place_new(
         job = order[i]
         at = choices.end[0]
         node = -1
-        if ranked and books.part[job] == WHOLE:
+        if ranked and jobs.part[jobs.like[job]] == WHOLE:
             node = best_node(ranking, draft, jobs, books, job, target[i], mode)
         if node >= 0:
-            write(draft, books, node, books.lines[job], choices.gpu_ids, at)
+            write(draft, books, node, jobs.gpus[jobs.like[job]], choices.gpu_ids, at)
         if node >= 0 or place(draft, jobs, books, job, 1 << target[i], mode, required, choices.gpu_ids, at):
             _note(draft, jobs, books, job, i, required, choices)
             reasons[i] = PLACED
@@ -185,7 +185,7 @@ def _note(draft: Draft, jobs: Jobs, books: Books, job: int, i: int, required: Fl
     """Make the GPUs just written down a job's own."""
     assign(draft, jobs, books, job, choices.gpu_ids, choices.end[0], required)
     choices.at[i] = choices.end[0]
-    choices.end[0] += books.lines[job]
+    choices.end[0] += jobs.gpus[jobs.like[job]]
 
 
 @inner
@@ -254,29 +254,32 @@ def _say_why(
 
 
 @kernel
-def _collect(draft: Draft, books: Books, order: Ints, met: Ints, choices: Choices, reasons: Bytes) -> Placements:
+def _collect(
+    draft: Draft, jobs: Jobs, books: Books, order: Ints, met: Ints, choices: Choices, reasons: Bytes
+) -> Placements:
     placed, width, stops = 0, 0, 0
     for i in met:
         if choices.at[i] >= 0:
             placed += 1
-            width += books.lines[order[i]]
-        elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
+            width += jobs.gpus[jobs.like[order[i]]]
+        elif reasons[i] != PLACED and books.state[order[i]] != NOTHING:
             stops += 1
-    jobs = np.empty(placed, dtype=np.int64)
+    chosen = np.empty(placed, dtype=np.int64)
     first = np.empty(placed + 1, dtype=np.int64)
     gpu_ids = np.empty(width, dtype=np.int32)
     stopped = np.empty(stops, dtype=np.int64)
     placed, width, stops = 0, 0, 0
     for i in met:
         if choices.at[i] >= 0:
-            jobs[placed] = order[i]
+            wide = jobs.gpus[jobs.like[order[i]]]
+            chosen[placed] = order[i]
             first[placed] = width
-            for k in range(books.lines[order[i]]):
+            for k in range(wide):
                 gpu_ids[width + k] = choices.gpu_ids[choices.at[i] + k]
-            width += books.lines[order[i]]
+            width += wide
             placed += 1
-        elif reasons[i] != PLACED and books.slot[order[i]] >= 0:
+        elif reasons[i] != PLACED and books.state[order[i]] != NOTHING:
             stopped[stops] = order[i]
             stops += 1
     first[placed] = width
-    return Placements(jobs, first, gpu_ids, stopped, reasons, draft)
+    return Placements(chosen, first, gpu_ids, stopped, reasons, draft)

@@ -16,6 +16,7 @@ class Sharers(NamedTuple):
     """The jobs among whom nodes are divided anew: those who come, and those who are there already."""
 
     jobs: Ints
+    like: Small  # of each, the first job of its shape
     first: Ints
     gpu_ids: Small
     spans: Bytes  # 1: the job spans nodes
@@ -53,24 +54,24 @@ def _climb_on(jobs: Jobs, books: Books, sharers: Sharers, node: int, head: int, 
         best = -1
         p = head
         while p >= 0:
-            if anyone or p == climbed or (sharers.gain[p] > 0.0 and not _fits(jobs, books, sharers, node, p, free)):
+            if anyone or p == climbed or (sharers.gain[p] > 0.0 and not _fits(jobs, sharers, node, p, free)):
                 _look_up(jobs, books, sharers, node, p, free)
             if sharers.gain[p] > (sharers.gain[best] if best >= 0 else 0.0):
                 best = p
             p = following[p]
         if best < 0:
             return
-        anyone = _grant(jobs, books, sharers, node, best, free)
+        anyone = _grant(jobs, sharers, node, best, free)
         climbed = best
 
 
 @inner
-def _fits(jobs: Jobs, books: Books, sharers: Sharers, node: int, p: int, free: Floats) -> bool:
+def _fits(jobs: Jobs, sharers: Sharers, node: int, p: int, free: Floats) -> bool:
     """Whether the node can still grant the climb that was looked up."""
-    job = sharers.jobs[p]
-    row = jobs.job_class[job] * jobs.share.shape[0] + jobs.node_kind[node]
+    like = sharers.like[p]
+    row = jobs.job_class[like] * jobs.share.shape[0] + jobs.node_kind[node]
     for r in range(DEMANDS):
-        more = (jobs.ladders[row, sharers.step[p], r] - sharers.amounts[p, r]) * books.lines[job]
+        more = (jobs.ladders[row, sharers.step[p], r] - sharers.amounts[p, r]) * jobs.gpus[like]
         if more > free[node, r] + SLACK:
             return False
     return True
@@ -79,34 +80,34 @@ def _fits(jobs: Jobs, books: Books, sharers: Sharers, node: int, p: int, free: F
 @inner
 def _look_up(jobs: Jobs, books: Books, sharers: Sharers, node: int, p: int, free: Floats) -> None:
     """Find the climb of one job that gains most for its cost."""
-    job = sharers.jobs[p]
+    like = sharers.like[p]
     kind = jobs.node_kind[node]
-    row = jobs.job_class[job] * jobs.share.shape[0] + kind
+    row = jobs.job_class[like] * jobs.share.shape[0] + kind
     sharers.gain[p] = 0.0
-    for step in range(sharers.level[p] + 1, jobs.top[job, kind] + 1):
+    for step in range(sharers.level[p] + 1, jobs.top[like, kind] + 1):
         cost = 1e-9
         for r in range(DEMANDS):
-            more = (jobs.ladders[row, step, r] - sharers.amounts[p, r]) * books.lines[job]
+            more = (jobs.ladders[row, step, r] - sharers.amounts[p, r]) * jobs.gpus[like]
             if more > free[node, r] + SLACK:
                 cost = np.inf
                 break
             if books.capacity[node, r] > 0.0:
                 cost = max(cost, more / books.capacity[node, r])
-        value = (jobs.ladders[row, step, DEMANDS] - sharers.speed[p]) * jobs.size[job] / cost
+        value = (jobs.ladders[row, step, DEMANDS] - sharers.speed[p]) * jobs.size[like] / cost
         if value > sharers.gain[p]:
             sharers.step[p] = step
             sharers.gain[p] = value
 
 
 @inner
-def _grant(jobs: Jobs, books: Books, sharers: Sharers, node: int, p: int, free: Floats) -> bool:
+def _grant(jobs: Jobs, sharers: Sharers, node: int, p: int, free: Floats) -> bool:
     """Let a job climb as it was looked up; returns whether it gives something back by that."""
-    job = sharers.jobs[p]
+    like = sharers.like[p]
     step = sharers.step[p]
-    row = jobs.job_class[job] * jobs.share.shape[0] + jobs.node_kind[node]
+    row = jobs.job_class[like] * jobs.share.shape[0] + jobs.node_kind[node]
     returns = False
     for r in range(DEMANDS):
-        more = (jobs.ladders[row, step, r] - sharers.amounts[p, r]) * books.lines[job]
+        more = (jobs.ladders[row, step, r] - sharers.amounts[p, r]) * jobs.gpus[like]
         free[node, r] -= more
         returns = returns or more < 0.0
         sharers.amounts[p, r] = jobs.ladders[row, step, r]
@@ -121,18 +122,18 @@ def climb_across_nodes(jobs: Jobs, books: Books, sharers: Sharers, free: Floats)
     for p in range(len(sharers.jobs)):
         if not sharers.spans[p]:
             continue
-        job = sharers.jobs[p]
+        like = sharers.like[p]
         gpu_ids = sharers.gpu_ids[sharers.first[p] : sharers.first[p + 1]]
         kind = jobs.node_kind[books.gpu_node[gpu_ids[0]]]
-        row = jobs.job_class[job] * jobs.share.shape[0] + kind
-        for step in range(jobs.top[job, kind], 0, -1):
+        row = jobs.job_class[like] * jobs.share.shape[0] + kind
+        for step in range(jobs.top[like, kind], 0, -1):
             if _all_grant(jobs, books, gpu_ids, kind, free, jobs.ladders[row, step], sharers.amounts[p]):
                 for i in range(len(gpu_ids)):
                     for r in range(DEMANDS):
                         free[books.gpu_node[gpu_ids[i]], r] -= jobs.ladders[row, step, r] - sharers.amounts[p, r]
                 for r in range(DEMANDS):
                     sharers.amounts[p, r] = jobs.ladders[row, step, r]
-                sharers.speed[p] = jobs.ladders[row, step, DEMANDS] * jobs.penalty[jobs.job_class[job]]
+                sharers.speed[p] = jobs.ladders[row, step, DEMANDS] * jobs.penalty[jobs.job_class[like]]
                 break
 
 

@@ -84,8 +84,8 @@ def _cheapest_node(
 
 @inner
 def _move_away(
-    draft: Draft, books: Books, progress: JobProgress, choices: Choices, order: Ints, reasons: Bytes, node: int,
-    wide: int, now: float,
+    draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, choices: Choices, order: Ints, reasons: Bytes,
+    node: int, wide: int, now: float,
 ) -> int:  # fmt: skip
     """Withdraw single-GPU jobs until the node has enough free GPUs; they are marked, and returned as a count."""
     moved = 0
@@ -93,8 +93,8 @@ def _move_away(
         i = _movable(draft, books, progress, choices, reasons, gpu, now)
         if draft.whole_free[node] < wide and i >= 0:
             choices.gpu_ids[choices.end[0]] = gpu
-            withdraw(draft, books, order[i], choices.gpu_ids, choices.end[0])
-            return_amounts(draft, books, order[i])
+            withdraw(draft, jobs, books, order[i], choices.gpu_ids, choices.end[0])
+            return_amounts(draft, jobs, books, order[i])
             choices.at[i] = choices.end[0]
             choices.end[0] += 1
             moved += 1
@@ -135,17 +135,17 @@ def consolidate(
         old = choices.end[0]
         for k in range(wide):
             choices.gpu_ids[old + k] = _gpu_of(books, choices, order, i, k)
-        withdraw(draft, books, job, choices.gpu_ids, old)
+        withdraw(draft, jobs, books, job, choices.gpu_ids, old)
         node = _cheapest_node(draft, jobs, books, progress, choices, reasons, wide, kind, now)
         moves = 0 if node < 0 else max(wide - draft.whole_free[node], 0) + own_move
         if node < 0 or moves * move_cost_s > gain_s:
             assign(draft, jobs, books, job, choices.gpu_ids, old, nothing_required)
             continue
         if choices.at[i] < 0:
-            return_amounts(draft, books, job)
+            return_amounts(draft, jobs, books, job)
         choices.end[0] += wide
         first = choices.end[0]
-        moved = _move_away(draft, books, progress, choices, order, reasons, node, wide, now)
+        moved = _move_away(draft, jobs, books, progress, choices, order, reasons, node, wide, now)
         at = old
         for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
             if at < old + wide and draft.gpu_free[gpu] == WHOLE:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints
-from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
+from gpuyard.core.books import DEMANDS, NOTHING, RELEASING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import inner, kernel
 from gpuyard.policies.jobs import Jobs
@@ -125,15 +125,15 @@ def admit(
             continue
         job = order[i]
         target[i] = OUT
-        there = home[i] != OUT if len(home) else books.slot[job] >= 0
+        there = home[i] != OUT if len(home) else books.state[job] != NOTHING
         if there:
             met[listed] = i
             listed += 1
             running -= 1
         if left < jobs.smallest[0]:
             continue
-        need = jobs.need[job]
-        if left < need or jobs.types[job] == 0:
+        need = jobs.need[jobs.like[job]]
+        if left < need or jobs.types[jobs.like[job]] == 0:
             continue
         if len(quotas) and used[jobs.tenant[job]] + need > quotas[jobs.tenant[job]]:
             reasons[i] = QUOTA

@@ -66,12 +66,12 @@ def by_share(tables: Boxed[Tables], placements: Placements) -> Floats:
     jobs, books = tables.value.jobs, tables.value.books
     amounts = np.zeros((len(placements.jobs), jobs.share.shape[1]))
     for p in range(len(placements.jobs)):
-        job = placements.jobs[p]
+        thousandths = jobs.part[jobs.like[placements.jobs[p]]]
         gpu_ids = placements.gpu_ids[placements.first[p] : placements.first[p + 1]]
         _lowest(jobs, books, gpu_ids, jobs.share, amounts[p])
-        if books.part[job] < WHOLE:
+        if thousandths < WHOLE:
             for r in range(amounts.shape[1]):
-                part = amounts[p, r] * books.part[job] / WHOLE
+                part = amounts[p, r] * thousandths / WHOLE
                 amounts[p, r] = np.floor(part * SLICE_QUANTUM) / SLICE_QUANTUM
         for i in range(len(gpu_ids) if books.leaving[0] else 0):
             for r in range(amounts.shape[1]):
@@ -118,7 +118,7 @@ def by_demand(tables: Boxed[Tables], placements: Placements, demand: Floats) -> 
 def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     """Guarantee first, then the surplus of each node to whoever gains most speed for it; others stay as they are."""
     jobs, books = tables.value.jobs, tables.value.books
-    sharers = _gather(books, placements)
+    sharers = _gather(jobs, books, placements)
     free = placements.draft.free
     _guarantee(jobs, books, sharers, len(placements.jobs), free)
     if books.leaving[0]:
@@ -127,7 +127,7 @@ def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     following = np.full(len(sharers.jobs), -1, dtype=np.int64)
     climb_within_nodes(jobs, books, sharers, placements.draft.dirty, head, following, free)
     climb_across_nodes(jobs, books, sharers, free)
-    return _changes(books, sharers, placements)
+    return _changes(jobs, books, sharers, placements)
 
 
 @inner
@@ -159,7 +159,7 @@ def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int
 
 
 @kernel
-def _gather(books: Books, placements: Placements) -> Sharers:
+def _gather(jobs: Jobs, books: Books, placements: Placements) -> Sharers:
     leaving = np.zeros(books.busy[0], dtype=np.int8)
     for job in placements.stopped:
         leaving[books.slot[job]] = 1
@@ -169,31 +169,28 @@ def _gather(books: Books, placements: Placements) -> Sharers:
     settled = np.empty(books.busy[0], dtype=np.int64)
     settled = settled[: _list_settled(books, placements.draft.dirty, leaving, settled)]
     newcomers = len(placements.jobs)
-    jobs = np.empty(newcomers + len(settled), dtype=np.int64)
-    jobs[:newcomers] = placements.jobs
-    jobs[newcomers:] = settled
-    first = np.zeros(len(jobs) + 1, dtype=np.int64)
-    for p in range(len(jobs)):
-        first[p + 1] = first[p] + books.lines[jobs[p]]
+    count = newcomers + len(settled)
+    numbers = np.empty(count, dtype=np.int64)
+    numbers[:newcomers] = placements.jobs
+    numbers[newcomers:] = settled
+    like = np.empty(count, dtype=np.int32)
+    first = np.zeros(count + 1, dtype=np.int64)
+    for p in range(count):
+        like[p] = jobs.like[numbers[p]]
+        first[p + 1] = first[p] + jobs.gpus[like[p]]
     gpu_ids = np.empty(first[-1], dtype=np.int32)
     gpu_ids[: len(placements.gpu_ids)] = placements.gpu_ids
-    for p in range(newcomers, len(jobs)):
-        held = books.first_line[jobs[p]]
-        gpu_ids[first[p] : first[p + 1]] = books.line_gpu[held : held + books.lines[jobs[p]]]
-    spans = np.zeros(len(jobs), dtype=np.int8)
-    for p in range(len(jobs)):
+    for p in range(newcomers, count):
+        held = books.first_line[numbers[p]]
+        for i in range(jobs.gpus[like[p]]):
+            gpu_ids[first[p] + i] = books.line_gpu[held + i]
+    spans = np.zeros(count, dtype=np.int8)
+    for p in range(count):
         spans[p] = spans_nodes(books, gpu_ids[first[p] : first[p + 1]])
     return Sharers(
-        jobs,
-        first,
-        gpu_ids,
-        spans,
-        np.zeros(len(jobs), dtype=np.int64),
-        np.zeros((len(jobs), books.free.shape[1])),
-        np.empty(len(jobs)),
-        np.zeros(len(jobs), dtype=np.int64),
-        np.zeros(len(jobs)),
-    )
+        numbers, like, first, gpu_ids, spans, np.zeros(count, dtype=np.int64), np.zeros((count, books.free.shape[1])),
+        np.empty(count), np.zeros(count, dtype=np.int64), np.zeros(count),
+    )  # fmt: skip
 
 
 @inner
@@ -201,10 +198,10 @@ def _guarantee(jobs: Jobs, books: Books, sharers: Sharers, newcomers: int, free:
     """Put everybody on the lowest step; whoever was there gives back what it held above it."""
     kinds = jobs.share.shape[0]
     for p in range(len(sharers.jobs)):
-        job = sharers.jobs[p]
-        rows = jobs.ladders[jobs.job_class[job] * kinds : jobs.job_class[job] * kinds + kinds, 0]
+        job, like = sharers.jobs[p], sharers.like[p]
+        rows = jobs.ladders[jobs.job_class[like] * kinds : jobs.job_class[like] * kinds + kinds, 0]
         gpu_ids = sharers.gpu_ids[sharers.first[p] : sharers.first[p + 1]]
-        sharers.speed[p] = _slowest(jobs, books, job, gpu_ids, 0)
+        sharers.speed[p] = _slowest(jobs, books, like, gpu_ids, 0)
         # Lowest steps of two kinds may do with little of different resources: the least of each would be too little.
         step = jobs.share if _mixed(jobs, books, gpu_ids) else rows
         _lowest(jobs, books, gpu_ids, step, sharers.amounts[p, :DEMANDS])
@@ -216,7 +213,7 @@ def _guarantee(jobs: Jobs, books: Books, sharers: Sharers, newcomers: int, free:
 
 
 @kernel
-def _changes(books: Books, sharers: Sharers, placements: Placements) -> Plan:
+def _changes(jobs: Jobs, books: Books, sharers: Sharers, placements: Placements) -> Plan:
     """Keep of the sharers those for whom something is different."""
     count = len(sharers.jobs)
     chosen = np.empty(count, dtype=np.int64)
@@ -231,8 +228,8 @@ def _changes(books: Books, sharers: Sharers, placements: Placements) -> Plan:
         if same:
             continue
         chosen[kept] = p
-        first[kept + 1] = first[kept] + books.lines[job]
-        for i in range(books.lines[job]):
+        first[kept + 1] = first[kept] + jobs.gpus[sharers.like[p]]
+        for i in range(jobs.gpus[sharers.like[p]]):
             gpu_ids[first[kept] + i] = sharers.gpu_ids[sharers.first[p] + i]
         kept += 1
     chosen = chosen[:kept]

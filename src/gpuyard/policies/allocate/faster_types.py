@@ -86,7 +86,7 @@ def move_to_faster_types(
         if best < 0:
             continue
         place(draft, jobs, books, job, 1 << best, mode, nothing_required, choices.gpu_ids, at)
-        release(draft, books, job)
+        release(draft, jobs, books, job)
         assign(draft, jobs, books, job, choices.gpu_ids, at, nothing_required)
         choices.at[i] = at
         choices.end[0] += books.lines[job]

@@ -83,7 +83,7 @@ def _size(cluster: _Cluster, job: int) -> tuple[float, ...]:
 
 def _take_back(cluster: _Cluster, job: int, gpu_ids: Small, at: int) -> None:
     books, draft = cluster.tables.books, cluster.draft
-    withdraw(draft, books, job, gpu_ids, at)
+    withdraw(draft, cluster.tables.jobs, books, job, gpu_ids, at)
     if len(cluster.required):
         for gpu in gpu_ids[at : at + int(books.lines[job])]:
             draft.free[books.gpu_node[gpu], :DEMANDS] += _needs(cluster, job, int(books.gpu_node[gpu]))

@@ -22,15 +22,18 @@ def finish_time_ratios(
     if len(active) == 0:
         return key, running, waiting
     first = by_number[0]
-    found = np.empty((by_number[-1] - first + 1, 3))
-    for job in by_number:
-        iteration_s = jobs.iteration_s[job] / expected_speed[job]
+    row = np.empty(by_number[-1] - first + 1, dtype=np.int32)
+    found = np.empty((len(active), 3))
+    for k in range(len(active)):
+        job = by_number[k]
+        row[job - first] = k
+        iteration_s = jobs.iteration_s[jobs.like[job]] / expected_speed[job]
         alone = min(max(jobs.iterations[job] * iteration_s, 1e-9), FOREVER_S)
         left = max(jobs.iterations[job] - done_at(progress, job, now), 0.0)
-        found[job - first, 0] = -((now - jobs.arrival[job] + min(left * iteration_s, FOREVER_S)) / alone)
-        found[job - first, 1] = -(1.0 - progress.speed[job] / expected_speed[job]) / alone
-        found[job - first, 2] = -1.0 / alone
+        found[k, 0] = -((now - jobs.arrival[job] + min(left * iteration_s, FOREVER_S)) / alone)
+        found[k, 1] = -(1.0 - progress.speed[job] / expected_speed[job]) / alone
+        found[k, 2] = -1.0 / alone
     for i in range(len(active)):
-        row = active[i] - first
-        key[i], running[i], waiting[i] = found[row, 0], found[row, 1], found[row, 2]
+        k = row[active[i] - first]
+        key[i], running[i], waiting[i] = found[k, 0], found[k, 1], found[k, 2]
     return key, running, waiting

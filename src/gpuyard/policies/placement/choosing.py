@@ -46,46 +46,49 @@ def open_draft(books: Books) -> Draft:
 
 
 @inner
-def withdraw(draft: Draft, books: Books, job: int, noted: Small, at: int) -> None:
+def withdraw(draft: Draft, jobs: Jobs, books: Books, job: int, noted: Small, at: int) -> None:
     """Take a job off the GPUs noted for it."""
-    for i in range(at, at + books.lines[job]):
+    like = jobs.like[job]
+    for i in range(at, at + jobs.gpus[like]):
         gpu = noted[i]
         node = books.gpu_node[gpu]
-        draft.gpu_free[gpu] += books.part[job]
-        draft.left[0] += books.part[job]
+        draft.gpu_free[gpu] += jobs.part[like]
+        draft.left[0] += jobs.part[like]
         draft.whole_free[node] += draft.gpu_free[gpu] == WHOLE
         draft.dirty[node] = 1
         for r in range(DEMANDS):
-            draft.demanded[node, r] -= books.demand[job, r]
+            draft.demanded[node, r] -= jobs.demand_each[like, r]
 
 
 @inner
-def release(draft: Draft, books: Books, job: int) -> None:
+def release(draft: Draft, jobs: Jobs, books: Books, job: int) -> None:
     """Take a job off the draft, with all it holds."""
-    withdraw(draft, books, job, books.line_gpu, books.first_line[job])
-    return_amounts(draft, books, job)
+    withdraw(draft, jobs, books, job, books.line_gpu, books.first_line[job])
+    return_amounts(draft, jobs, books, job)
 
 
 @inner
-def return_amounts(draft: Draft, books: Books, job: int) -> None:
+def return_amounts(draft: Draft, jobs: Jobs, books: Books, job: int) -> None:
     """Return to the draft what a job holds beside its GPUs."""
-    for i in range(books.first_line[job], books.first_line[job] + books.lines[job]):
+    for i in range(books.first_line[job], books.first_line[job] + jobs.gpus[jobs.like[job]]):
+        node = books.gpu_node[books.line_gpu[i]]
         for r in range(draft.free.shape[1]):
-            draft.free[books.line_node[i], r] += books.line_amounts[i, r]
+            draft.free[node, r] += books.line_amounts[i, r]
 
 
 @inner
 def assign(draft: Draft, jobs: Jobs, books: Books, job: int, noted: Small, at: int, required: Floats) -> None:
     """Give a job the GPUs noted for it."""
-    for i in range(at, at + books.lines[job]):
+    like = jobs.like[job]
+    for i in range(at, at + jobs.gpus[like]):
         gpu = noted[i]
         node = books.gpu_node[gpu]
         draft.whole_free[node] -= draft.gpu_free[gpu] == WHOLE
-        draft.gpu_free[gpu] -= books.part[job]
-        draft.left[0] -= books.part[job]
+        draft.gpu_free[gpu] -= jobs.part[like]
+        draft.left[0] -= jobs.part[like]
         draft.dirty[node] = 1
         for r in range(DEMANDS):
-            draft.demanded[node, r] += books.demand[job, r]
+            draft.demanded[node, r] += jobs.demand_each[like, r]
             if len(required):
                 draft.free[node, r] -= required[job, jobs.node_kind[node], r]
 
@@ -103,24 +106,24 @@ def _room(draft: Draft, jobs: Jobs, job: int, node: int, required: Floats) -> in
 
 
 @inner
-def _fullness(draft: Draft, books: Books, job: int, node: int) -> float:
+def _fullness(draft: Draft, jobs: Jobs, books: Books, job: int, node: int) -> float:
     """The most demanded resource of the node, once this job is there, as a part of what the node has."""
-    full = 0.0
+    like, full = jobs.like[job], 0.0
     for r in range(DEMANDS):
         if books.capacity[node, r] > 0.0:
-            demanded = draft.demanded[node, r] + books.demand[job, r] * books.lines[job]
+            demanded = draft.demanded[node, r] + jobs.demand_each[like, r] * jobs.gpus[like]
             full = max(full, demanded / books.capacity[node, r])
     return full
 
 
 @inner
-def score(draft: Draft, books: Books, job: int, node: int, mode: int) -> float:
+def score(draft: Draft, jobs: Jobs, books: Books, job: int, node: int, mode: int) -> float:
     """Lowest is best among nodes that can take the whole job."""
     if mode == FIRST_FIT:
         return first_fit(node)
     if mode == CONSOLIDATING:
         return consolidating(draft.whole_free[node])
-    return best_fit(_fullness(draft, books, job, node), draft.whole_free[node])
+    return best_fit(_fullness(draft, jobs, books, job, node), draft.whole_free[node])
 
 
 @inner
@@ -128,8 +131,8 @@ def place(
     draft: Draft, jobs: Jobs, books: Books, job: int, types: int, mode: int, required: Floats, into: Small, at: int
 ) -> bool:
     """Choose GPUs of these types for a job and write them down; False if there are none that will do."""
-    wide = books.lines[job]
-    if books.part[job] < WHOLE:
+    wide = jobs.gpus[jobs.like[job]]
+    if jobs.part[jobs.like[job]] < WHOLE:
         return _place_slice(draft, jobs, books, job, types, mode, required, into, at)
     best, best_score = -1, np.inf
     total = 0
@@ -139,7 +142,7 @@ def place(
         room = _room(draft, jobs, job, node, required)
         total += room
         if room >= wide:
-            found = score(draft, books, job, node, mode)
+            found = score(draft, jobs, books, job, node, mode)
             if found < best_score:
                 best, best_score = node, found
                 if mode == FIRST_FIT:
@@ -169,7 +172,7 @@ def _spread(
 ) -> None:
     """Fill from the nodes with most room, so that they are few; first-fit goes through them as they come."""
     draft.used[:] = 0
-    end = at + books.lines[job]
+    end = at + jobs.gpus[jobs.like[job]]
     while at < end:
         best, best_room = -1, 0
         for node in range(len(books.up)):
@@ -195,7 +198,7 @@ def _place_slice(
     for gpu in range(len(draft.gpu_free)):
         node = books.gpu_node[gpu]
         left = draft.gpu_free[gpu]
-        if left < books.part[job] or left >= best_left or not types >> jobs.node_type[node] & 1:
+        if left < jobs.part[jobs.like[job]] or left >= best_left or not types >> jobs.node_type[node] & 1:
             continue
         fits = True
         if len(required):

@@ -65,7 +65,7 @@ def open_ranking(jobs: Jobs, draft: Draft, most_changes: int) -> Ranking:
 @inner
 def best_node(ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int) -> int:
     """The node that a placement chooses for a whole job, as `place` would; -1 if none has room, or it is not known."""
-    shape = jobs.shape[job]
+    shape = jobs.shape[jobs.like[job]]
     row = ranking.row[shape, gpu_type]
     if row < 0:
         row = ranking.counts[_ROWS]
@@ -79,7 +79,7 @@ def best_node(ranking: Ranking, draft: Draft, jobs: Jobs, books: Books, job: int
     else:
         for i in range(ranking.known[row], ranking.counts[_CHANGES]):
             place = ranking.changed[i]
-            if ranking.latest[place] == i and draft.whole_free[ranking.nodes[place]] >= books.lines[job]:
+            if ranking.latest[place] == i and draft.whole_free[ranking.nodes[place]] >= jobs.gpus[jobs.like[job]]:
                 _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, place)
     ranking.known[row] = ranking.counts[_CHANGES]
     return _first_with_room(ranking, draft, jobs, books, job, gpu_type, mode, row)
@@ -98,7 +98,7 @@ def _first_with_room(
         if best < 0:
             return -1
         node = ranking.nodes[best]
-        if draft.whole_free[node] >= books.lines[job]:
+        if draft.whole_free[node] >= jobs.gpus[jobs.like[job]]:
             return int(node)
         _score_anew(ranking, draft, jobs, books, job, gpu_type, mode, row, best)
 
@@ -168,6 +168,6 @@ def _find_best(ranking: Ranking, row: int, k: int) -> None:
 
 @inner
 def _score_of(draft: Draft, jobs: Jobs, books: Books, job: int, gpu_type: int, mode: int, node: int) -> float:
-    if jobs.node_type[node] != gpu_type or draft.whole_free[node] < books.lines[job]:
+    if jobs.node_type[node] != gpu_type or draft.whole_free[node] < jobs.gpus[jobs.like[job]]:
         return np.inf
-    return score(draft, books, job, node, mode)
+    return score(draft, jobs, books, job, node, mode)

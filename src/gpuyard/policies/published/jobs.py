@@ -35,7 +35,9 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
     ratio = node.cpus / node.gpus
     profiles = [zoo.profile(name) for name in workload.models]
     scalars = [zoo.published(name, ratio) for name in workload.models]
-    pairs, inverse = np.unique(np.column_stack([workload.model, gpus]), axis=0, return_inverse=True)
+    pairs, first, inverse = np.unique(
+        np.column_stack([workload.model, gpus]), axis=0, return_index=True, return_inverse=True
+    )
     demands = [published_demand(scalars[model], int(wide), node) for model, wide in pairs]
     demand = np.array([(d.cpus, d.memory_gb, d.storage_mbps) for d in demands], dtype=np.float64)
     speedup = np.array([d.speedup for d in demands], dtype=np.float64)
@@ -64,9 +66,11 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
         best_speed=speedup[index],
         share_speed=np.ones(count),
         demand=demand[index],
+        demand_each=demand[index] / gpus[:, None],
         job_class=workload.model.astype(np.int64),
         shape=index,
         shapes=np.array([len(pairs)]),
+        like=first.astype(np.int32)[index],
         bulk=bulk_ranks(pairs[:, 1], demand)[index],
         ladders=np.stack([_grid(profile) for profile in profiles]),
         top=np.zeros((count, 1), dtype=np.int64),
