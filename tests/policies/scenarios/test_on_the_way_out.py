@@ -59,6 +59,33 @@ def test_others_make_do_with_what_it_leaves_of_the_cpus(allocate: str) -> None:
     assert {job: amounts[0] for job, amounts in plan.amounts.items()} == {"v": 2.0, "w": 2.0}
 
 
+@pytest.mark.parametrize("allocate", ["proportional", "tune", "opt"])
+@pytest.mark.parametrize(("on_a", "on_b"), [(4.0, 3.5), (3.5, 4.0)])
+def test_who_spans_nodes_makes_do_with_what_the_worse_of_them_has_left(on_a: float, on_b: float, allocate: str) -> None:
+    """Of 6 CPUs on each node 2 and 2.5 are left: less on the one is less on the other, and enough there."""
+    x, y = leaves("x", "a0", cpus=on_a), leaves("y", "b0", cpus=on_b)
+    plan = told(f"fifo+{allocate}", scene(TWO, node("b", 2), x, y, waits("pair", 2, "even")))
+    assert (plan.gets["pair"], plan.amounts["pair"][0]) == ("a1 b1", 4.0)
+
+
+def test_what_it_takes_from_who_spans_nodes_others_get_on_the_other_nodes() -> None:
+    """On a x leaves 2 CPUs to two jobs that should have 1 + 3: both get half. So the pair has 1.5 on b, not 3.
+
+    There 1.5 + 1 + 3 of 9 CPUs are taken, and the hungry job can climb by 3.
+    """
+    parts: list[Node | Known] = [
+        node("a", 3),
+        node("b", 3),
+        leaves("x", "a0", cpus=7),
+        runs("s", "a1"),
+        runs("h", "b0", "hungry", cpus=3),
+        runs("t", "b1"),
+        waits("pair", 2, "even", at=1),
+    ]
+    plan = told("fifo+tune", scene(*parts, move_cost_s=1e9))
+    assert {job: amounts[0] for job, amounts in plan.amounts.items()} == {"s": 0.5, "pair": 3.0, "h": 6.0}
+
+
 def test_who_wants_all_its_demand_waits_for_it() -> None:
     parts: list[Node | Known] = [node("a", 3), leaves("x", "a0", cpus=5), waits("v", model="hungry")]
     assert told("fifo+greedy", scene(*parts)).waits == {"v": "resources"}
