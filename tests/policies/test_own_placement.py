@@ -1,13 +1,18 @@
 """A placement of one's own is asked node by node, in plain Python; the shipped ones give the same answers compiled."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import pytest
 from tests.builders import cluster, job, run, spans, starts
+from tests.policies.scenarios.stories import Known, node, scene, told, waits
 
 import gpuyard
 from gpuyard.core.cluster import Cluster
 from gpuyard.policies.allocate.greedy import Greedy
 from gpuyard.policies.allocate.proportional import Proportional
 from gpuyard.policies.allocate.tune import Tune
+from gpuyard.policies.order.fifo import fifo
 from gpuyard.policies.order.srtf import srtf
 from gpuyard.policies.placement.best_fit import BestFit
 from gpuyard.policies.placement.consolidating import Consolidating
@@ -85,3 +90,48 @@ def test_it_is_told_what_it_may_want_to_know() -> None:
     first = picky.seen[0]
     assert (first.node, first.number, first.gpu_type, first.gpus, first.free_gpus) == ("node0", 0, "V100", 2, 4)
     assert first.fullness == pytest.approx(2 * 6 / 12)  # two GPUs of alexnet can use all 12 CPUs of the node
+
+
+@dataclass(frozen=True)
+class Without(Placement):
+    """Nothing on the nodes of these letters; else the first."""
+
+    closed: str
+
+    def allows(self, room: Room) -> bool:
+        return room.node not in self.closed
+
+    def score(self, room: Room) -> float:
+        return room.number
+
+
+class Story(NamedTuple):
+    """The nodes that are refused, the jobs, and who gets what or waits."""
+
+    closed: str
+    jobs: list[Known]
+    gets: dict[str, str]
+    waits: tuple[str, ...] = ()
+
+
+STORIES = {
+    "the type that makes it fastest": Story("", [waits("x", model="modern")], {"x": "n0"}),
+    "if that is refused, the next": Story("n", [waits("x", model="modern")], {"x": "v0"}),
+    "the fastest of those that it names": Story("", [waits("x", model="modern", types="T4|V100")], {"x": "v0"}),
+    "the next of those that it names": Story("n", [waits("x", model="modern", types="A100|T4")], {"x": "t0"}),
+    "no type that it does not name": Story("n", [waits("x", model="modern", types="A100")], {}, ("x",)),
+    "nor for a slice": Story("v", [waits("x", 0.5, types="V100")], {}, ("x",)),
+    "nor for a job of several GPUs": Story("t", [waits("x", 2, types="T4")], {}, ("x",)),
+    "who is behind gets what is refused": Story(
+        "n", [waits("x", 2, "modern", types="A100"), waits("y", 2, "modern", at=1)], {"y": "v0 v1"}, ("x",)),
+    "all GPUs of a job are of one type": Story("v", [waits("x", 3, types="V100|T4|A100")], {}, ("x",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("allocate", [Proportional, Tune, Greedy])
+@pytest.mark.parametrize("story", STORIES)
+def test_it_is_asked_about_the_types_that_a_job_may_use_the_fastest_first(story: str, allocate: type) -> None:
+    closed, jobs, gets, waiting = STORIES[story]
+    nodes = [node("t", 2, gpu_type="T4"), node("v", 4), node("n", 2, gpu_type="A100")]
+    plan = told(Policy("mine", fifo, allocate(placement=Without(closed))), scene(*nodes, *jobs))
+    assert (plan.gets, plan.waits) == (gets, dict.fromkeys(waiting, "fragments"))
