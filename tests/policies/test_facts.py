@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.policies.scenarios.stories import node, runs, scene, waits
+from tests.policies.scenarios.stories import Known, node, runs, scene, waits
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.errors import GpuyardError, InputError
@@ -108,3 +108,10 @@ def test_what_a_running_job_has_done_comes_back_to_the_last_digit(done: float, w
     made = facts({"done_iterations": done, "works_from_s": works_from_s, "attained_s": 9000.0}, now_s=9876.54321)
     made.hold(1, [("a", 0)], cpus=3.0, memory_gb=62.5)
     assert Snapshot.of(made).facts.jobs[1].done_iterations == done
+
+
+def test_a_duration_was_recorded_on_the_kind_with_most_gpus_wherever_its_nodes_stand() -> None:
+    """4 V100s on two nodes and 3 T4s between them. On a T4 the job is half as fast, and would have done 500."""
+    one = Known(Job("x", 0.0, 1, "modern", duration_s=1000.0), {}, (), {})
+    nodes = [node("v", 2), node("t", 3, gpu_type="T4"), node("w", 2)]
+    assert scene(*nodes, one).iterations.tolist() == [1000.0]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.builders import cluster, job, run, spans, starts
-from tests.policies.scenarios.stories import Known, node, scene, told, waits
+from tests.policies.scenarios.stories import Known, node, runs, scene, told, waits
 
 import gpuyard
 from gpuyard.core.cluster import Cluster
@@ -80,6 +80,12 @@ def test_a_slice_shares_the_fullest_gpu_of_the_node_that_is_preferred() -> None:
     jobs = [job(0, gpus=0.5), job(1, gpus=0.25), job(2, gpus=0.5)]
     done = run(cluster("2x2", "cpus=6,memory=125GB"), jobs, Policy("mine", srtf, Proportional(placement=FirstFit())))
     assert {row["job_id"]: row["gpu_ids"] for row in spans(done)} == {0: [0], 1: [0], 2: [1]}
+
+
+@pytest.mark.parametrize(("size", "gpu"), [(0.25, "a1"), (0.6, "a0"), (0.8, "a2"), (1, "a2")])
+def test_the_fullest_gpu_with_room_for_a_slice_need_not_be_the_first(size: float, gpu: str) -> None:
+    parts = [node("a", 3), runs("r", "a0", share=0.25), runs("s", "a1", share=0.5), waits("x", size, at=1)]
+    assert told(Policy("mine", fifo, Proportional(placement=FirstFit())), scene(*parts)).gets == {"x": gpu}
 
 
 def test_it_is_told_what_it_may_want_to_know() -> None:

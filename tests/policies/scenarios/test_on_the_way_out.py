@@ -35,6 +35,13 @@ STORIES = {
         [ONE, leaves("x", "a0"), waits("w", priority=9)], {}, {"w": "gpus"}),
     "its GPUs count for its tenant": Story(
         [TWO, leaves("x", "a0", tenant="t"), waits("w", tenant="t")], {}, {"w": "quota"}, {"quotas": {"t": 1.0}}),
+    "all of its GPUs do": Story(
+        [node("a", 4), leaves("x", "a0 a1"), waits("w", 2)], {}, {"w": "quota"}, {"quotas": {"t": 3.0}}),
+    "and of its slice as much as it is": Story(
+        [TWO, leaves("x", "a0", share=0.5), waits("w", 0.5), waits("late", 0.25, at=1)],
+        {"w": "a0"}, {"late": "quota"}, {"quotas": {"t": 1.0}}),
+    "none of its GPUs is free": Story(
+        [node("a", 3), leaves("x", "a0 a1"), waits("w", 2), waits("s", at=1)], {"s": "a2"}, {"w": "gpus"}),
 }  # fmt: skip
 
 
@@ -125,10 +132,11 @@ def test_it_demands_no_more_than_it_still_has() -> None:
     assert told("fifo+tune", scene(a, b, old, x, waits("h", model="even", at=1))).gets == {"h": "b1"}
 
 
-def test_a_type_has_no_more_cpus_than_it_leaves() -> None:
+@pytest.mark.parametrize("on", ["v0", "v0 v1", "v0 v1 v2"])
+def test_a_type_has_no_more_cpus_than_it_leaves(on: str) -> None:
     """Of the V100s' 12 CPUs 3 are left, so that a hungry job gets its 6 on a T4, and runs twice as fast there."""
     v, t = node("v", 4), node("t", 2, cpus=12, gpu_type="T4")
-    plan = told("fifo+tune", scene(v, t, leaves("old", "v0", cpus=9.0), waits("h", model="hungry")))
+    plan = told("fifo+tune", scene(v, t, leaves("old", on, cpus=9.0), waits("h", model="hungry")))
     assert (plan.gets, plan.amounts["h"][0]) == ({"h": "t0"}, 6.0)
 
 

@@ -73,6 +73,20 @@ WHOLE_JOBS = {
     "tune: the largest first, so that room for it is not spoilt": Story(
         "fifo+tune:placement=consolidating",
         [A, B, runs("r", "a0 a1"), waits("x", at=1), waits("pair", 2, at=2)], {"pair": "a2 a3", "x": "b0"}),
+    # a has one free GPU, and whoever is placed first goes there.
+    "tune: of equally many GPUs the one that wants more CPUs": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("x", at=1), waits("h", model="hungry", at=2)], {"h": "a3", "x": "b0"}),
+    "tune: of equally many CPUs the one that wants more memory": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("x", at=1), waits("f", model="forgetful", at=2)], {"f": "a3", "x": "b0"}),
+    "tune: more CPUs go before more memory": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("f", model="forgetful", at=1), waits("h", model="hungry", at=2)],
+        {"h": "a3", "f": "b0"}),
+    "tune: of equals the first": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("x", at=1), waits("y", at=2)], {"x": "a3", "y": "b0"}),
     "proportional: in order": Story(
         CLOSE, [A, B, runs("r", "a0 a1"), waits("x", at=1), waits("pair", 2, at=2)], {"x": "a2", "pair": "b0 b1"}),
 }  # fmt: skip
