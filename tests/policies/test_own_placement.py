@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.builders import cluster, job, run, spans, starts
-from tests.policies.scenarios.stories import Known, node, runs, scene, told, waits
+from tests.policies.scenarios.stories import Known, Node, node, runs, scene, told, waits
 
 import gpuyard
 from gpuyard.core.cluster import Cluster
@@ -84,8 +84,20 @@ def test_a_slice_shares_the_fullest_gpu_of_the_node_that_is_preferred() -> None:
 
 @pytest.mark.parametrize(("size", "gpu"), [(0.25, "a1"), (0.6, "a0"), (0.8, "a2"), (1, "a2")])
 def test_the_fullest_gpu_with_room_for_a_slice_need_not_be_the_first(size: float, gpu: str) -> None:
-    parts = [node("a", 3), runs("r", "a0", share=0.25), runs("s", "a1", share=0.5), waits("x", size, at=1)]
+    parts: list[Node | Known] = [
+        node("a", 3),
+        runs("r", "a0", share=0.25),
+        runs("s", "a1", share=0.5),
+        waits("x", size, at=1),
+    ]
     assert told(Policy("mine", fifo, Proportional(placement=FirstFit())), scene(*parts)).gets == {"x": gpu}
+
+
+def test_who_fits_on_no_node_is_spread_over_the_fewest_the_roomiest_first() -> None:
+    held = [runs("r", "a0 a1 a2"), runs("s", "b0 b1"), runs("t", "c0")]
+    world = scene(node("a", 4), node("b", 4), node("c", 4), *held, waits("x", 5, at=1), move_cost_s=1e9)
+    plan = told(Policy("mine", fifo, Proportional(placement=FirstFit())), world)
+    assert plan.gets == {"x": "c1 c2 c3 b2 b3"}
 
 
 def test_it_is_told_what_it_may_want_to_know() -> None:

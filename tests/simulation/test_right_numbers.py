@@ -58,8 +58,10 @@ def test_who_lacks_several_things_is_as_slow_as_what_it_lacks_most_makes_it(
     part: float, cpus: float, memory_gb: float, storage_mbps: float, hours: float
 ) -> None:
     """There are 3 CPUs, 62.5 GB and 62.5 MB/s for a whole GPU, and half of that for half of one."""
-    amounts = {"cpus": cpus * part, "memory_gb": memory_gb * part, "storage_mbps": storage_mbps * part}
-    one = Job(0, 0.0, part, "generic", duration_s=HOUR, **amounts)
+    one = Job(
+        0, 0.0, part, "generic", duration_s=HOUR, cpus=cpus * part, memory_gb=memory_gb * part,
+        storage_mbps=storage_mbps * part,
+    )  # fmt: skip
     node = cluster("1x1", "cpus=3,memory=62.5GB,storage=62.5MB/s")
     assert finishes(run(node, [one], "fifo+proportional")) == {0: pytest.approx(hours * HOUR)}
 

@@ -191,6 +191,17 @@ def test_a_type_must_have_left_what_all_gpus_of_a_job_can_use() -> None:
     assert plan.gets == {"pair": "n0 n1"}
 
 
+def test_who_gets_what_others_cannot_use_goes_to_the_type_that_its_share_makes_fastest() -> None:
+    """By count z1 and z2 take what is left of each type, but slices are in their way, and y gets a half after all.
+
+    Half a V100 with its share is worth 0.5; half an A100 is worth 1.0 with the node's only CPU and 0.25 with its share.
+    """
+    nodes = [node("n", 2, gpu_type="A100", cpus=1), node("v", 2)]
+    slices = [runs(f"r{gpu}", gpu, share=0.5, cpus=0.25) for gpu in ("v0", "v1", "n0", "n1")]
+    jobs = [waits("z1", types="V100", at=1), waits("z2", types="A100", at=2), waits("y", 0.5, "modern", at=3)]
+    assert told("fifo+proportional", scene(*nodes, *slices, *jobs, move_cost_s=1e9)).gets == {"y": "v0"}
+
+
 def test_what_all_gpus_of_a_job_can_use_is_no_longer_left() -> None:
     """Of 4 CPUs the pair can use all. With its share y has 1.0 on an A100, as on a V100, of which more are left."""
     nodes = [node("v", 4), node("n", 4, gpu_type="A100", cpus=4)]
