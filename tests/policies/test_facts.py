@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.policies.scenarios.stories import node, runs, scene, waits
+from tests.policies.scenarios.stories import Known, node, runs, scene, waits
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.errors import GpuyardError, InputError
@@ -99,3 +99,19 @@ def test_a_stated_attained_time_stands_however_long_a_start_takes() -> None:
     r, w = runs("r", "a0", attained_s=30.0), waits("w", attained_s=100.0, waiting_since_s=900.0)
     world = scene(node("a", 1), r, w, now=1000.0, start_cost_s=60.0)
     assert world.attained_s.tolist() == [30.0, 100.0]
+
+
+@pytest.mark.parametrize("done", [0.1, 32.579648636138145, 42.371686846861635])
+@pytest.mark.parametrize("works_from_s", [1.0, 1234.5678])
+def test_what_a_running_job_has_done_comes_back_to_the_last_digit(done: float, works_from_s: float) -> None:
+    """Also where it has worked for so long that at its speed it would have done far more."""
+    made = facts({"done_iterations": done, "works_from_s": works_from_s, "attained_s": 9000.0}, now_s=9876.54321)
+    made.hold(1, [("a", 0)], cpus=3.0, memory_gb=62.5)
+    assert Snapshot.of(made).facts.jobs[1].done_iterations == done
+
+
+def test_a_duration_was_recorded_on_the_kind_with_most_gpus_wherever_its_nodes_stand() -> None:
+    """4 V100s on two nodes and 3 T4s between them. On a T4 the job is half as fast, and would have done 500."""
+    one = Known(Job("x", 0.0, 1, "modern", duration_s=1000.0), {}, (), {})
+    nodes = [node("v", 2), node("t", 3, gpu_type="T4"), node("w", 2)]
+    assert scene(*nodes, one).iterations.tolist() == [1000.0]

@@ -1,13 +1,18 @@
 """A placement of one's own is asked node by node, in plain Python; the shipped ones give the same answers compiled."""
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import pytest
 from tests.builders import cluster, job, run, spans, starts
+from tests.policies.scenarios.stories import Known, Node, node, runs, scene, told, waits
 
 import gpuyard
 from gpuyard.core.cluster import Cluster
 from gpuyard.policies.allocate.greedy import Greedy
 from gpuyard.policies.allocate.proportional import Proportional
 from gpuyard.policies.allocate.tune import Tune
+from gpuyard.policies.order.fifo import fifo
 from gpuyard.policies.order.srtf import srtf
 from gpuyard.policies.placement.best_fit import BestFit
 from gpuyard.policies.placement.consolidating import Consolidating
@@ -77,6 +82,24 @@ def test_a_slice_shares_the_fullest_gpu_of_the_node_that_is_preferred() -> None:
     assert {row["job_id"]: row["gpu_ids"] for row in spans(done)} == {0: [0], 1: [0], 2: [1]}
 
 
+@pytest.mark.parametrize(("size", "gpu"), [(0.25, "a1"), (0.6, "a0"), (0.8, "a2"), (1, "a2")])
+def test_the_fullest_gpu_with_room_for_a_slice_need_not_be_the_first(size: float, gpu: str) -> None:
+    parts: list[Node | Known] = [
+        node("a", 3),
+        runs("r", "a0", share=0.25),
+        runs("s", "a1", share=0.5),
+        waits("x", size, at=1),
+    ]
+    assert told(Policy("mine", fifo, Proportional(placement=FirstFit())), scene(*parts)).gets == {"x": gpu}
+
+
+def test_who_fits_on_no_node_is_spread_over_the_fewest_the_roomiest_first() -> None:
+    held = [runs("r", "a0 a1 a2"), runs("s", "b0 b1"), runs("t", "c0")]
+    world = scene(node("a", 4), node("b", 4), node("c", 4), *held, waits("x", 5, at=1), move_cost_s=1e9)
+    plan = told(Policy("mine", fifo, Proportional(placement=FirstFit())), world)
+    assert plan.gets == {"x": "c1 c2 c3 b2 b3"}
+
+
 def test_it_is_told_what_it_may_want_to_know() -> None:
     picky = Picky()
     run(
@@ -85,3 +108,48 @@ def test_it_is_told_what_it_may_want_to_know() -> None:
     first = picky.seen[0]
     assert (first.node, first.number, first.gpu_type, first.gpus, first.free_gpus) == ("node0", 0, "V100", 2, 4)
     assert first.fullness == pytest.approx(2 * 6 / 12)  # two GPUs of alexnet can use all 12 CPUs of the node
+
+
+@dataclass(frozen=True)
+class Without(Placement):
+    """Nothing on the nodes of these letters; else the first."""
+
+    closed: str
+
+    def allows(self, room: Room) -> bool:
+        return room.node not in self.closed
+
+    def score(self, room: Room) -> float:
+        return room.number
+
+
+class Story(NamedTuple):
+    """The nodes that are refused, the jobs, and who gets what or waits."""
+
+    closed: str
+    jobs: list[Known]
+    gets: dict[str, str]
+    waits: tuple[str, ...] = ()
+
+
+STORIES = {
+    "the type that makes it fastest": Story("", [waits("x", model="modern")], {"x": "n0"}),
+    "if that is refused, the next": Story("n", [waits("x", model="modern")], {"x": "v0"}),
+    "the fastest of those that it names": Story("", [waits("x", model="modern", types="T4|V100")], {"x": "v0"}),
+    "the next of those that it names": Story("n", [waits("x", model="modern", types="A100|T4")], {"x": "t0"}),
+    "no type that it does not name": Story("n", [waits("x", model="modern", types="A100")], {}, ("x",)),
+    "nor for a slice": Story("v", [waits("x", 0.5, types="V100")], {}, ("x",)),
+    "nor for a job of several GPUs": Story("t", [waits("x", 2, types="T4")], {}, ("x",)),
+    "who is behind gets what is refused": Story(
+        "n", [waits("x", 2, "modern", types="A100"), waits("y", 2, "modern", at=1)], {"y": "v0 v1"}, ("x",)),
+    "all GPUs of a job are of one type": Story("v", [waits("x", 3, types="V100|T4|A100")], {}, ("x",)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("allocate", [Proportional, Tune, Greedy])
+@pytest.mark.parametrize("story", STORIES)
+def test_it_is_asked_about_the_types_that_a_job_may_use_the_fastest_first(story: str, allocate: type) -> None:
+    closed, jobs, gets, waiting = STORIES[story]
+    nodes = [node("t", 2, gpu_type="T4"), node("v", 4), node("n", 2, gpu_type="A100")]
+    plan = told(Policy("mine", fifo, allocate(placement=Without(closed))), scene(*nodes, *jobs))
+    assert (plan.gets, plan.waits) == (gets, dict.fromkeys(waiting, "fragments"))

@@ -44,6 +44,28 @@ def test_fewer_cpus_than_recorded_slow_a_job_down() -> None:
     assert set(finishes(run(cluster(), jobs, "fifo+proportional")).values()) == {2 * HOUR}
 
 
+@pytest.mark.parametrize("part", [1.0, 0.5])
+@pytest.mark.parametrize(
+    ("cpus", "memory_gb", "storage_mbps", "hours"),
+    [
+        pytest.param(6.0, 250.0, 62.5, 4, id="half the CPUs, a quarter of the memory"),
+        pytest.param(12.0, 125.0, 62.5, 4, id="a quarter of the CPUs, half the memory"),
+        pytest.param(6.0, 125.0, 500.0, 8, id="half of both, an eighth of the storage bandwidth"),
+        pytest.param(6.0, 125.0, 125.0, 2, id="half of everything"),
+    ],
+)
+def test_who_lacks_several_things_is_as_slow_as_what_it_lacks_most_makes_it(
+    part: float, cpus: float, memory_gb: float, storage_mbps: float, hours: float
+) -> None:
+    """There are 3 CPUs, 62.5 GB and 62.5 MB/s for a whole GPU, and half of that for half of one."""
+    one = Job(
+        0, 0.0, part, "generic", duration_s=HOUR, cpus=cpus * part, memory_gb=memory_gb * part,
+        storage_mbps=storage_mbps * part,
+    )  # fmt: skip
+    node = cluster("1x1", "cpus=3,memory=62.5GB,storage=62.5MB/s")
+    assert finishes(run(node, [one], "fifo+proportional")) == {0: pytest.approx(hours * HOUR)}
+
+
 def test_with_a_profile_more_cpus_than_recorded_gain_what_it_says() -> None:
     """An hour of res18 recorded with 4 CPUs (speed 1.3) and run with 9 (2.4)."""
     done = run(cluster(), [job(0, "res18", hours=1, cpus=4)], "fifo+tune")

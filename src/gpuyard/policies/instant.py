@@ -55,7 +55,7 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
     for number, node in enumerate(facts.nodes.values()):
         if not node.up:
             ledger.close(number)
-    progress = _progress(facts, known, _speeds(jobs, ledger.books), jobs.iteration_s)
+    progress = _progress(facts, known, _speeds(jobs, ledger.books))
     mark_touched(ledger.books, [number for number, node in enumerate(facts.nodes.values()) if node.changed])
     moment = Moment(
         Tables(jobs, ledger.books, progress), _active(facts, known), quota_limits(facts.quotas, workload.tenants)
@@ -99,13 +99,13 @@ def _speeds(jobs: Jobs, books: Books) -> Floats:
     return speed
 
 
-def _progress(facts: Facts, known: list[JobFact], usual: Floats, iteration_s: Floats) -> JobProgress:
+def _progress(facts: Facts, known: list[JobFact], usual: Floats) -> JobProgress:
+    """How far each job is now: at one instant a line needs no slope, and so says what the facts say, to the digit."""
     now = facts.now_s
     runs = np.array([fact.holds is not None for fact in known])
     speed = np.array([one if fact.speed is None else fact.speed for fact, one in zip(known, usual, strict=True)])
     began = now - facts.start_cost_s  # by now it has worked for as long as a start takes
     since = np.array([began if fact.works_from_s is None else fact.works_from_s for fact in known])
-    rate = np.where(runs, speed / iteration_s, 0.0)
     held_since = np.where(runs, [_held_since(facts, fact) for fact in known], np.inf)
     held_s = np.array([fact.attained_s for fact in known]) - np.where(runs, now - held_since, 0.0)
     last_held = [
@@ -113,9 +113,9 @@ def _progress(facts: Facts, known: list[JobFact], usual: Floats, iteration_s: Fl
         for fact, since in zip(known, held_since, strict=True)
     ]  # fmt: skip
     return JobProgress(
-        done=np.array([fact.done_iterations for fact in known]) - rate * np.maximum(now - since, 0.0),
+        done=np.array([fact.done_iterations for fact in known]),
         since=since,
-        rate=rate,
+        rate=np.zeros(len(known)),
         credit_s=np.zeros(1),
         speed=speed,
         held_s=np.maximum(held_s, 0.0),

@@ -46,6 +46,8 @@ MODELS = (
     _model("picky", [3.0, 6.0], [10.0], [[1.0], [1.75]], A100=1.0, T4=1.0),
     # 1.0 with 3 CPUs, 2.5 with 8: more than hungry in all, and less for each CPU.
     _model("lavish", [3.0, 8.0], [10.0], [[1.0], [2.5]], A100=1.0, T4=1.0),
+    # 1.0 with 3 CPUs, 1.75 with 5, 2.0 with 7: the first two more CPUs gain three times as much as the next.
+    _model("sated", [3.0, 5.0, 7.0], [10.0], [[1.0], [1.75], [2.0]], A100=1.0, T4=1.0),
     # 1.0 with 3 CPUs, and never more.
     _model("even", [3.0], [10.0], [[1.0]], A100=1.0, T4=1.0),
     # 1.0 with 62.5 GB, 2.0 with 125 GB, on a single CPU.

@@ -76,6 +76,23 @@ TUNE = {
         [FULL, waits("half", 0.5, "picky"), waits("single", model="lavish"), waits("x"), waits("y")],
         {"half": (1.5, 5.0, 0.0), "single": (8.0, 10.0, 0.0), "x": ONE, "y": ONE},
     ),
+    # Guarantees take 1 + 3 + 3 of 12 CPUs; 5 are left. reader gains 1.0 for 1/12 of the CPUs and 1/4 of the bandwidth,
+    # of which only the larger part counts: 4.0 for a node's worth. lavish gains 1.5 for 5/12: 3.6. Not both can climb.
+    "a climb costs as much as the resource of which it takes most": Story(
+        "fifo+tune", [FULL, waits("lavish", model="lavish"), waits("reader", model="reader"), waits("e", model="even")],
+        {"lavish": (3.0, 10.0, 0.0), "reader": (2.0, 10.0, 125.0), "e": (3.0, 10.0, 0.0)},
+    ),
+    # Guarantees take 3 + 3 + 1 of 12 CPUs; 5 are left. sated gains 0.75 for 2 of them, then 0.25 for 2, which is less
+    # than picky's 0.75 for 3. Counted from its guarantee it would be 1.0.
+    "a further climb counts from where the one before has led": Story(
+        "fifo+tune", [FULL, waits("sated", model="sated"), waits("picky", model="picky"), waits("x")],
+        {"sated": (5.0, 10.0, 0.0), "picky": (6.0, 10.0, 0.0), "x": ONE},
+    ),
+    # 18 CPUs are enough for all climbs.
+    "and is made where nobody gains more": Story(
+        "fifo+tune", [SIX, waits("sated", model="sated"), waits("picky", model="picky"), waits("x")],
+        {"sated": (7.0, 10.0, 0.0), "picky": (6.0, 10.0, 0.0), "x": ONE},
+    ),
     # Guarantees take 3 * 62.5 of 250 MB/s: one can have 62.5 more. CPUs would do for all.
     "storage bandwidth binds": Story(
         "fifo+tune", [FULL, *(waits(f"r{i}", model="reader") for i in range(3))],

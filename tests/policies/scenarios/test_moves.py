@@ -137,6 +137,11 @@ UNMOVED: dict[str, tuple[list[Node | Known], dict[str, str]]] = {
     "all have just been moved": (
         [A, B, runs("s", "a0", works_from_s=9), runs("t", "b0", works_from_s=9), waits("pair", 2, at=1)],
         {"pair": "a1 b1"}),
+    # Two A100s with 3 CPUs, and with 1: 2.0 and 1.0, of which spread half of the lower is left, as on the T4s.
+    "no faster than on the slowest of unequal nodes": (
+        [SLOW, node("m", 1, gpu_type="A100"), node("n", 1, cpus=1, gpu_type="A100"), runs("r", "t0 t1", **ON_T4)], {}),
+    "whichever of them comes first": (
+        [SLOW, node("m", 1, cpus=1, gpu_type="A100"), node("n", 1, gpu_type="A100"), runs("r", "t0 t1", **ON_T4)], {}),
     "nobody came or went, though a faster type is free": (
         [node("t", 1, gpu_type="T4", changed=False), node("n", 1, gpu_type="A100", changed=False),
          runs("r", "t0", **ON_T4)], {}),

@@ -35,6 +35,13 @@ STORIES = {
         [ONE, leaves("x", "a0"), waits("w", priority=9)], {}, {"w": "gpus"}),
     "its GPUs count for its tenant": Story(
         [TWO, leaves("x", "a0", tenant="t"), waits("w", tenant="t")], {}, {"w": "quota"}, {"quotas": {"t": 1.0}}),
+    "all of its GPUs do": Story(
+        [node("a", 4), leaves("x", "a0 a1"), waits("w", 2)], {}, {"w": "quota"}, {"quotas": {"t": 3.0}}),
+    "and of its slice as much as it is": Story(
+        [TWO, leaves("x", "a0", share=0.5), waits("w", 0.5), waits("late", 0.25, at=1)],
+        {"w": "a0"}, {"late": "quota"}, {"quotas": {"t": 1.0}}),
+    "none of its GPUs is free": Story(
+        [node("a", 3), leaves("x", "a0 a1"), waits("w", 2), waits("s", at=1)], {"s": "a2"}, {"w": "gpus"}),
 }  # fmt: skip
 
 
@@ -57,6 +64,33 @@ def test_others_make_do_with_what_it_leaves_of_the_cpus(allocate: str) -> None:
     ]
     plan = told(f"fifo+{allocate}", scene(*parts))
     assert {job: amounts[0] for job, amounts in plan.amounts.items()} == {"v": 2.0, "w": 2.0}
+
+
+@pytest.mark.parametrize("allocate", ["proportional", "tune", "opt"])
+@pytest.mark.parametrize(("on_a", "on_b"), [(4.0, 3.5), (3.5, 4.0)])
+def test_who_spans_nodes_makes_do_with_what_the_worse_of_them_has_left(on_a: float, on_b: float, allocate: str) -> None:
+    """Of 6 CPUs on each node 2 and 2.5 are left: less on the one is less on the other, and enough there."""
+    x, y = leaves("x", "a0", cpus=on_a), leaves("y", "b0", cpus=on_b)
+    plan = told(f"fifo+{allocate}", scene(TWO, node("b", 2), x, y, waits("pair", 2, "even")))
+    assert (plan.gets["pair"], plan.amounts["pair"][0]) == ("a1 b1", 4.0)
+
+
+def test_what_it_takes_from_who_spans_nodes_others_get_on_the_other_nodes() -> None:
+    """On a x leaves 2 CPUs to two jobs that should have 1 + 3: both get half. So the pair has 1.5 on b, not 3.
+
+    There 1.5 + 1 + 3 of 9 CPUs are taken, and the hungry job can climb by 3.
+    """
+    parts: list[Node | Known] = [
+        node("a", 3),
+        node("b", 3),
+        leaves("x", "a0", cpus=7),
+        runs("s", "a1"),
+        runs("h", "b0", "hungry", cpus=3),
+        runs("t", "b1"),
+        waits("pair", 2, "even", at=1),
+    ]
+    plan = told("fifo+tune", scene(*parts, move_cost_s=1e9))
+    assert {job: amounts[0] for job, amounts in plan.amounts.items()} == {"s": 0.5, "pair": 3.0, "h": 6.0}
 
 
 def test_who_wants_all_its_demand_waits_for_it() -> None:
@@ -98,10 +132,11 @@ def test_it_demands_no_more_than_it_still_has() -> None:
     assert told("fifo+tune", scene(a, b, old, x, waits("h", model="even", at=1))).gets == {"h": "b1"}
 
 
-def test_a_type_has_no_more_cpus_than_it_leaves() -> None:
+@pytest.mark.parametrize("on", ["v0", "v0 v1", "v0 v1 v2"])
+def test_a_type_has_no_more_cpus_than_it_leaves(on: str) -> None:
     """Of the V100s' 12 CPUs 3 are left, so that a hungry job gets its 6 on a T4, and runs twice as fast there."""
     v, t = node("v", 4), node("t", 2, cpus=12, gpu_type="T4")
-    plan = told("fifo+tune", scene(v, t, leaves("old", "v0", cpus=9.0), waits("h", model="hungry")))
+    plan = told("fifo+tune", scene(v, t, leaves("old", on, cpus=9.0), waits("h", model="hungry")))
     assert (plan.gets, plan.amounts["h"][0]) == ({"h": "t0"}, 6.0)
 
 

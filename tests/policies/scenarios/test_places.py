@@ -73,6 +73,20 @@ WHOLE_JOBS = {
     "tune: the largest first, so that room for it is not spoilt": Story(
         "fifo+tune:placement=consolidating",
         [A, B, runs("r", "a0 a1"), waits("x", at=1), waits("pair", 2, at=2)], {"pair": "a2 a3", "x": "b0"}),
+    # a has one free GPU, and whoever is placed first goes there.
+    "tune: of equally many GPUs the one that wants more CPUs": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("x", at=1), waits("h", model="hungry", at=2)], {"h": "a3", "x": "b0"}),
+    "tune: of equally many CPUs the one that wants more memory": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("x", at=1), waits("f", model="forgetful", at=2)], {"f": "a3", "x": "b0"}),
+    "tune: more CPUs go before more memory": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("f", model="forgetful", at=1), waits("h", model="hungry", at=2)],
+        {"h": "a3", "f": "b0"}),
+    "tune: of equals the first": Story(
+        "fifo+tune:placement=consolidating",
+        [A, B, runs("r", "a0 a1 a2"), waits("x", at=1), waits("y", at=2)], {"x": "a3", "y": "b0"}),
     "proportional: in order": Story(
         CLOSE, [A, B, runs("r", "a0 a1"), waits("x", at=1), waits("pair", 2, at=2)], {"x": "a2", "pair": "b0 b1"}),
 }  # fmt: skip
@@ -175,6 +189,17 @@ def test_a_type_must_have_left_what_all_gpus_of_a_job_can_use() -> None:
     v, n = node("v", 4), node("n", 2, gpu_type="A100", cpus=12)
     plan = told("fifo+tune", scene(v, n, runs("e", "v0", "even", cpus=3.0), waits("pair", 2, "hungry", at=1)))
     assert plan.gets == {"pair": "n0 n1"}
+
+
+def test_who_gets_what_others_cannot_use_goes_to_the_type_that_its_share_makes_fastest() -> None:
+    """By count z1 and z2 take what is left of each type, but slices are in their way, and y gets a half after all.
+
+    Half a V100 with its share is worth 0.5; half an A100 is worth 1.0 with the node's only CPU and 0.25 with its share.
+    """
+    nodes = [node("n", 2, gpu_type="A100", cpus=1), node("v", 2)]
+    slices = [runs(f"r{gpu}", gpu, share=0.5, cpus=0.25) for gpu in ("v0", "v1", "n0", "n1")]
+    jobs = [waits("z1", types="V100", at=1), waits("z2", types="A100", at=2), waits("y", 0.5, "modern", at=3)]
+    assert told("fifo+proportional", scene(*nodes, *slices, *jobs, move_cost_s=1e9)).gets == {"y": "v0"}
 
 
 def test_what_all_gpus_of_a_job_can_use_is_no_longer_left() -> None:
