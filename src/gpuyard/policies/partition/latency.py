@@ -9,6 +9,7 @@ from typing import NamedTuple
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
+from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.model import BATCHES, InferenceModel, ServingGpu
 
 
@@ -77,6 +78,12 @@ class LatencyModel:
         return self._parts(*own)[0] + self._parts(*other)[1]
 
 
+def usable_types(service: Service, gpu_types: Sequence[str]) -> tuple[str, ...]:
+    """Those of these GPU types that a service can use, by whatever names it has for them."""
+    keys = {gpu_key(name) for name in service.gpu_types.split("|") if name.strip()}
+    return tuple(each for each in gpu_types if not keys or gpu_key(each) in keys)
+
+
 def latency_models(
     services: Sequence[Service],
     cluster: Cluster,
@@ -93,7 +100,7 @@ def latency_models(
             raise InputError("has no latency profile", field="gpus", value=gpu_type, hint=hint)
         models = known[gpu_type].models
         for service in services:
-            if service.model not in models:
+            if service.model not in models and gpu_type in usable_types(service, cluster.gpu_types):
                 rule, hint = f"has no latency profile on {gpu_type}", nearest(service.model, models)
                 raise InputError(rule, field="model", value=service.model, hint=hint)
     return {

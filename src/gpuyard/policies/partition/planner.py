@@ -1,0 +1,155 @@
+"""Who is served by which GPUs: a quick plan, a thorough one where that does not do, and part of it where nothing does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.partition.covering import Relaxed, relaxed
+from gpuyard.policies.partition.filling import Filling
+from gpuyard.policies.partition.problem import Problem, Used
+from gpuyard.policies.partition.search import Search, undominated
+from gpuyard.policies.partition.ways import Space, Ways, best_first
+
+LISTED = 9
+"""Services of which all contents are listed."""
+WIDTHS = (48, 3000)
+"""States that are followed up; the second where the first does not do."""
+MOST_WAYS = 12_000
+"""Among which whole numbers are looked for."""
+SEARCHED = 8
+"""GPUs for which ways are searched; where more are needed, the linear programme fills the others."""
+SCARCE = 1.5
+"""By what each price in turn is raised for a further view of what is left."""
+ROUNDING = 1e-6
+
+Plan = list[Used]
+
+
+def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
+    """The GPUs that serve all of these; None if no plan is found."""
+    quick = _filled(problem, numbers, free, 1.0 / problem.alone)
+    found = quick.used if quick.served else None
+    if len(numbers) > LISTED or (found is not None and (not fewest or len(found) <= 1)):
+        return found
+    most = len(found) - 1 if found is not None else int(free.sum())
+    better = _Thorough(problem, numbers, free).plan(most, fewest=fewest)
+    return found if better is None else better
+
+
+def _filled(problem: Problem, numbers: Ints, free: Ints, prices: Floats) -> Filling:
+    left = np.zeros(len(problem.services))
+    left[numbers] = problem.wanted[numbers]
+    filling = Filling(problem, left, free.copy(), prices)
+    filling.run()
+    return filling
+
+
+@dataclass(frozen=True, eq=False)
+class _Thorough:
+    """The linear programme, and then a search in whole numbers."""
+
+    problem: Problem
+    numbers: Ints
+    free: Ints
+
+    def plan(self, most: int, *, fewest: bool) -> Plan | None:
+        space = self.problem.space(self.numbers)
+        wanted = self.problem.wanted[self.numbers]
+        prices = 1.0 / self.problem.alone[self.numbers]
+        start = space.best(prices, wanted, 1)
+        bound = relaxed(space, wanted, self.free, start)
+        if bound.at_least > most + ROUNDING:
+            return None
+        whole, left, free = self._whole(bound, wanted)
+        fixed = [self.problem.used(space, bound.ways, row, self.numbers) for row in whole]
+        least = ceil(bound.at_least - ROUNDING) - len(whole) if fewest else most - len(whole)
+        for count in range(least, most - len(whole) + 1):
+            found = self._searched(space, bound, left, free, count)
+            if found is not None:
+                ways, chosen = found
+                return fixed + [self.problem.used(space, ways, row, self.numbers) for row in chosen.tolist()]
+        return None
+
+    def _whole(self, bound: Relaxed, wanted: Floats) -> tuple[list[int], Floats, Ints]:
+        """Ways that the linear programme uses more often than once, so far as more GPUs are needed than are searched."""
+        times = np.floor(bound.times + ROUNDING).astype(int)
+        rows = [row for row in np.flatnonzero(times).tolist() for _ in range(times[row])]
+        rows = rows[: max(ceil(bound.at_least) - SEARCHED, 0)]
+        left = np.maximum(wanted - bound.ways.rates[rows].sum(axis=0), 0.0)
+        free = self.free - np.bincount(bound.ways.kind[rows], minlength=len(self.free))
+        return rows, left, free
+
+    def _searched(
+        self, space: Space, bound: Relaxed, left: Floats, free: Ints, most: int
+    ) -> tuple[Ways, Ints] | None:
+        prices, worth = self._views(space, bound, left)
+        spare = np.sort(np.repeat(worth[0], free))[::-1][:most].sum() - left @ bound.prices
+        ways = space.worth_at_least(bound.prices, left, worth[0] - spare - ROUNDING)
+        ways = ways.take(best_first(ways.rates @ bound.prices - worth[0][ways.kind])[:MOST_WAYS])
+        ways = ways.take(undominated(np.minimum(ways.rates, left), ways.kind))
+        if spare < -ROUNDING or not len(ways):
+            return None
+        for width in WIDTHS:
+            found = Search(ways, prices, worth).fewest(left, free, most, width)
+            if found.chosen is not None:
+                return ways, found.chosen
+            if found.complete:
+                return None
+        return None
+
+    def _views(self, space: Space, bound: Relaxed, left: Floats) -> tuple[Floats, Floats]:
+        """The prices, and the same with each of them raised in turn; and what GPUs are worth at most at these."""
+        prices = np.tile(bound.prices, (len(left) + 1, 1))
+        prices[np.arange(1, len(prices)), np.arange(len(left))] *= SCARCE
+        worth = [self._worth(space, each, left) for each in prices]
+        return prices, np.array(worth)
+
+    def _worth(self, space: Space, prices: Floats, left: Floats) -> Floats:
+        found = []
+        for kind in space.kinds:
+            good = kind.best(prices, left, 4)
+            known = float((np.minimum(good.rates, left) @ prices).max(initial=0.0))
+            every = kind.worth_at_least(prices, left, known)
+            found.append(max(known, float((np.minimum(every.rates, left) @ prices).max(initial=0.0))))
+        return np.array(found)
+
+
+def planned(problem: Problem, *, fewest: bool) -> Plan:
+    """Serve all if that can be; else by priority, and among equals those first that need the least."""
+    able = problem.able
+    found = served_by(problem, able, problem.gpus, fewest=fewest) if len(able) else []
+    return _by_priority(problem) if found is None else found
+
+
+def _by_priority(problem: Problem) -> Plan:
+    """Whoever has a lower priority gets what others leave: whole GPUs, once one of them is not served in full."""
+    priority = np.array([each.priority for each in problem.services])
+    free, taken = problem.gpus.copy(), []
+    together = np.zeros(0, dtype=np.int64)
+    best: Plan = []
+    for level in np.unique(priority[problem.able])[::-1]:
+        alike = problem.able[priority[problem.able] == level]
+        order = alike[best_first(-(problem.wanted / problem.alone)[alike])]
+        waiting = []
+        for number in order.tolist():
+            more = served_by(problem, np.append(together, number), free, fewest=False)
+            if more is None:
+                waiting.append(number)
+            else:
+                together, best = np.append(together, number), more
+        if waiting:
+            best = served_by(problem, together, free, fewest=True) or [] if len(together) else []
+            taken += best
+            free = free - _in_use(problem, best)
+            rest = _filled(problem, np.array(waiting), free, 1.0 / problem.wanted)
+            taken += rest.used
+            free, together, best = rest.free, np.zeros(0, dtype=np.int64), []
+    return taken + best
+
+
+def _in_use(problem: Problem, plan: Plan) -> Ints:
+    return np.bincount([each.kind for each in plan], minlength=len(problem.gpus))
