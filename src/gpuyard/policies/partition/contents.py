@@ -50,7 +50,6 @@ class Turns(NamedTuple):
         total: Floats = (self.raw_ms * np.maximum(1.0, self.own + pressure) + self.gathering_ms) * buffer
         return total
 
-
     def of(self, rows: Ints) -> Turns:
         """The same for some of the services."""
         return Turns(*(each[rows] for each in self))
@@ -59,25 +58,17 @@ class Turns(NamedTuple):
 def turns_of(models: Sequence[str], latency: LatencyModel, percent: int) -> Turns:
     """Look up every batch of every model; on a whole GPU nobody is beside it, and its own traffic does not count."""
     place = {model: row for row, model in enumerate(dict.fromkeys(models))}
-    rows = np.array([_model_turns(model, latency, percent) for model in place])
+    rows = np.array([latency.curves(model, percent) for model in place])
+    if percent == WHOLE_GPU:
+        rows[:, 2], rows[:, 3] = 1.0, 0.0
     return Turns(*rows[[place[model] for model in models]].transpose(1, 0, 2))
-
-
-def _model_turns(model: str, latency: LatencyModel, percent: int) -> list[list[float]]:
-    batches = range(1, BATCHES + 1)
-    parts = [(1.0, 0.0) if percent == WHOLE_GPU else latency.parts(model, batch, percent) for batch in batches]
-    return [
-        [latency.raw_ms(model, batch, percent) for batch in batches],
-        [latency.gathering_ms(model, batch) for batch in batches],
-        [own for own, _ in parts],
-        [pressure for _, pressure in parts],
-    ]
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
     """All that slices of a kind of GPU may hold, as arrays over contents, and over their turns where it says so."""
 
+    buffer: float
     percent: Ints
     service: Ints  # content x turn: its number, or how many there are where there is no turn
     batch: Floats  # content x turn
@@ -87,7 +78,6 @@ class Contents:
     pressure: Floats  # on others
     half_slo_ms: Floats  # of the tightest
     memory_mb: Floats
-    buffer: float
 
     def busy_ms(self, rows: Ints | slice, pressure: Floats | float) -> Floats:
         """The turns of one period, beside such a pressure."""
@@ -140,12 +130,11 @@ _Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Flo
 
 
 def _joined(parts: Sequence[_Columns], buffer: float) -> Contents:
-    return Contents(*(np.concatenate(each) for each in zip(*parts, strict=True)), buffer=buffer)
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    return Contents(buffer, *columns)
 
 
-def _looked_up(
-    percent: int, service: Ints, batch: Ints, turns: Turns, half_slo: Floats, memory: Floats
-) -> _Columns:
+def _looked_up(percent: int, service: Ints, batch: Ints, turns: Turns, half_slo: Floats, memory: Floats) -> _Columns:
     number, there = np.minimum(service, len(half_slo) - 1), batch > 0
     place = (number, np.maximum(batch, 1) - 1)
     pressure = np.where(there, turns.pressure[place], 0.0).max(axis=1, initial=0.0)

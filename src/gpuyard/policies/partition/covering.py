@@ -56,7 +56,9 @@ def _solved(pool: Ways, wanted: Floats, gpus: Ints) -> tuple[Floats, Floats, Flo
     from scipy.optimize import linprog
 
     of_kind = (pool.kind[None, :] == np.arange(len(gpus))[:, None]).astype(np.float64)
-    rows = np.block([[-pool.rates.T / wanted[:, None], -np.eye(len(wanted))], [of_kind, np.zeros((len(gpus), len(wanted)))]])
+    rows = np.block(
+        [[-pool.rates.T / wanted[:, None], -np.eye(len(wanted))], [of_kind, np.zeros((len(gpus), len(wanted)))]]
+    )
     cost = np.concatenate([np.ones(len(pool)), np.full(len(wanted), MISSING)])
     found = linprog(cost, A_ub=rows, b_ub=np.concatenate([-np.ones(len(wanted)), gpus]), method="highs")
     duals = found.ineqlin.marginals

@@ -1,8 +1,8 @@
-"""Who is served by which GPUs: a quick plan, a thorough one where that does not do, and part of it where nothing does."""
+"""Who is served by which GPUs: a quick plan, a thorough one where that does not do, and part of all where none does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -16,14 +16,18 @@ from gpuyard.policies.partition.ways import Space, Ways, best_first
 
 LISTED = 9
 """Services of which all contents are listed."""
-WIDTHS = (48, 3000)
-"""States that are followed up; the second where the first does not do."""
+WIDTHS = (32, 300, 2500)
+"""States that are followed up after each GPU; more where that does not do."""
+STEPS = 12_000_000
+"""Pairs of a state and a way, times services, that are looked at after each GPU."""
 MOST_WAYS = 12_000
 """Among which whole numbers are looked for."""
 SEARCHED = 8
 """GPUs for which ways are searched; where more are needed, the linear programme fills the others."""
 SCARCE = 1.5
 """By what each price in turn is raised for a further view of what is left."""
+LEAST_NEED = 0.15
+"""What a service counts for, in GPUs: however low its rate is, it needs a turn."""
 ROUNDING = 1e-6
 
 Plan = list[Used]
@@ -31,13 +35,26 @@ Plan = list[Used]
 
 def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
     """The GPUs that serve all of these; None if no plan is found."""
-    quick = _filled(problem, numbers, free, 1.0 / problem.alone)
-    found = quick.used if quick.served else None
+    found = _quick(problem, numbers, free, fewest=fewest)
     if len(numbers) > LISTED or (found is not None and (not fewest or len(found) <= 1)):
         return found
     most = len(found) - 1 if found is not None else int(free.sum())
     better = _Thorough(problem, numbers, free).plan(most, fewest=fewest)
     return found if better is None else better
+
+
+def _quick(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
+    """Fill GPUs once and, where that does not do, once more for each of some other prices."""
+    need = problem.wanted / problem.alone
+    prices = [need, np.maximum(need, LEAST_NEED), np.sqrt(need)]
+    best: Plan | None = None
+    for each in prices:
+        filling = _filled(problem, numbers, free, each / problem.wanted)
+        if filling.served and (best is None or len(filling.used) < len(best)):
+            best = filling.used
+        if best is not None and not fewest:
+            break
+    return best
 
 
 def _filled(problem: Problem, numbers: Ints, free: Ints, prices: Floats) -> Filling:
@@ -75,7 +92,7 @@ class _Thorough:
         return None
 
     def _whole(self, bound: Relaxed, wanted: Floats) -> tuple[list[int], Floats, Ints]:
-        """Ways that the linear programme uses more often than once, so far as more GPUs are needed than are searched."""
+        """Ways that the linear programme uses at least once, where more GPUs are needed than are searched."""
         times = np.floor(bound.times + ROUNDING).astype(int)
         rows = [row for row in np.flatnonzero(times).tolist() for _ in range(times[row])]
         rows = rows[: max(ceil(bound.at_least) - SEARCHED, 0)]
@@ -83,9 +100,7 @@ class _Thorough:
         free = self.free - np.bincount(bound.ways.kind[rows], minlength=len(self.free))
         return rows, left, free
 
-    def _searched(
-        self, space: Space, bound: Relaxed, left: Floats, free: Ints, most: int
-    ) -> tuple[Ways, Ints] | None:
+    def _searched(self, space: Space, bound: Relaxed, left: Floats, free: Ints, most: int) -> tuple[Ways, Ints] | None:
         prices, worth = self._views(space, bound, left)
         spare = np.sort(np.repeat(worth[0], free))[::-1][:most].sum() - left @ bound.prices
         ways = space.worth_at_least(bound.prices, left, worth[0] - spare - ROUNDING)
@@ -93,13 +108,22 @@ class _Thorough:
         ways = ways.take(undominated(np.minimum(ways.rates, left), ways.kind))
         if spare < -ROUNDING or not len(ways):
             return None
+        search = Search(ways, prices, worth, self._alike(left))
         for width in WIDTHS:
-            found = Search(ways, prices, worth).fewest(left, free, most, width)
+            found = search.fewest(left, free, most, min(width, max(STEPS // ways.rates.size, WIDTHS[0])))
             if found.chosen is not None:
                 return ways, found.chosen
             if found.complete:
                 return None
         return None
+
+    def _alike(self, left: Floats) -> Ints:
+        """Services with the same model, SLO and GPU types, and as much to serve."""
+        services = [self.problem.services[number] for number in self.numbers]
+        keys = [
+            (each.model, each.slo_ms, each.gpu_types, float(rate)) for each, rate in zip(services, left, strict=True)
+        ]
+        return np.array([keys.index(key) for key in keys])
 
     def _views(self, space: Space, bound: Relaxed, left: Floats) -> tuple[Floats, Floats]:
         """The prices, and the same with each of them raised in turn; and what GPUs are worth at most at these."""
@@ -119,36 +143,44 @@ class _Thorough:
 
 
 def planned(problem: Problem, *, fewest: bool) -> Plan:
-    """Serve all if that can be; else by priority, and among equals those first that need the least."""
-    able = problem.able
-    found = served_by(problem, able, problem.gpus, fewest=fewest) if len(able) else []
-    return _by_priority(problem) if found is None else found
+    """Serve all, with headroom or without; else by priority, and among equals the least demanding first."""
+    if not len(problem.able):
+        return []
+    for each in (problem, replace(problem, tail=None)):
+        found = served_by(each, problem.able, problem.gpus, fewest=fewest)
+        if found is not None:
+            return found
+    return _by_priority(problem)
 
 
 def _by_priority(problem: Problem) -> Plan:
-    """Whoever has a lower priority gets what others leave: whole GPUs, once one of them is not served in full."""
+    """Whoever has a lower priority gets what others leave: whole GPUs, once one of these is not served in full."""
     priority = np.array([each.priority for each in problem.services])
-    free, taken = problem.gpus.copy(), []
-    together = np.zeros(0, dtype=np.int64)
+    free, taken, together = problem.gpus, list[Used](), problem.able[:0]
     best: Plan = []
     for level in np.unique(priority[problem.able])[::-1]:
         alike = problem.able[priority[problem.able] == level]
-        order = alike[best_first(-(problem.wanted / problem.alone)[alike])]
-        waiting = []
-        for number in order.tolist():
-            more = served_by(problem, np.append(together, number), free, fewest=False)
-            if more is None:
-                waiting.append(number)
-            else:
-                together, best = np.append(together, number), more
-        if waiting:
-            best = served_by(problem, together, free, fewest=True) or [] if len(together) else []
-            taken += best
-            free = free - _in_use(problem, best)
-            rest = _filled(problem, np.array(waiting), free, 1.0 / problem.wanted)
-            taken += rest.used
-            free, together, best = rest.free, np.zeros(0, dtype=np.int64), []
+        together, best, waiting = _joined(problem, together, best, alike, free)
+        if len(waiting):
+            best = served_by(problem, together, free, fewest=True) or best
+            rest = _filled(problem, waiting, free - _in_use(problem, best), 1.0 / problem.wanted)
+            taken += best + rest.used
+            free, together, best = rest.free, problem.able[:0], []
     return taken + best
+
+
+def _joined(problem: Problem, together: Ints, best: Plan, alike: Ints, free: Ints) -> tuple[Ints, Plan, Ints]:
+    """Who is served together with some of these services, how, and which of them are not; the least demanding first."""
+    waiting = []
+    few = len(together) + len(alike) <= LISTED
+    for more in alike[best_first(-(problem.wanted / problem.alone)[alike])][:, None] if few else [alike]:
+        joined = np.append(together, more)
+        found = served_by(problem, joined, free, fewest=False) if len(joined) < len(problem.able) else None
+        if found is None:
+            waiting += more.tolist()
+        else:
+            together, best = joined, found
+    return together, best, np.array(waiting, dtype=np.int64)
 
 
 def _in_use(problem: Problem, plan: Plan) -> Ints:

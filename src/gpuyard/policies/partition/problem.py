@@ -57,14 +57,16 @@ class Problem:
     services: tuple[Service, ...]
     cluster: Cluster
     latency: Mapping[str, LatencyModel]
-    tail: float
+    tail: float | None
+    """Of seconds in which no more comes than is planned for; None: the mean is planned for."""
     most_models: int
     cuts: bool
 
     @cached_property
     def wanted(self) -> Floats:
         """Requests a second that are planned for."""
-        return np.array([planned_rate(each.rate_per_s, self.tail) for each in self.services])
+        rates = [each.rate_per_s for each in self.services]
+        return np.array(rates if self.tail is None else [planned_rate(each, self.tail) for each in rates])
 
     @cached_property
     def gpus(self) -> Ints:
@@ -209,5 +211,3 @@ class Problem:
             for service, rate, planned in zip(self.services, served, self.wanted, strict=True)
             if rate < planned * (1 - ROUNDING)
         }
-
-

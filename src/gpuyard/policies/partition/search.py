@@ -18,9 +18,12 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.ways import Ways, best_first
 
 ROUNDING = 1e-6
+TIGHT = 1e-9
 AT_ONCE = 2_000_000
 """Pairs of a state and a way that are looked at in one go."""
 DOMINATED_AT_ONCE = 128
+AMONG, AMONG_ALIKE = 4, 60
+"""So many times the states that are followed up are compared with each other; more where services are alike."""
 
 
 def undominated(rates: Floats, kind: Ints) -> Ints:
@@ -52,6 +55,8 @@ class Search:
     ways: Ways
     prices: Floats  # pricing x service
     worth: Floats  # pricing x kind
+    alike: Ints
+    """For each service a number; those with the same can stand for each other."""
 
     def fewest(self, wanted: Floats, gpus: Ints, most: int, width: int) -> Outcome:
         """Look for the fewest GPUs, but so many at most; follow up no more states than `width` after each."""
@@ -69,8 +74,9 @@ class Search:
         found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
         found += self._children(states, left)
         parent, way, slack = (np.concatenate(each) for each in zip(*found, strict=True))
-        best = best_first(slack)[: 4 * width]
-        grown = states.grown(parent[best], way[best], self.ways).different()
+        alike = len(self.alike) > len(np.unique(self.alike))
+        best = best_first(slack)[: (AMONG_ALIKE if alike else AMONG) * width]
+        grown = states.grown(parent[best], way[best], self.ways).different(self.alike)
         kept = grown.take(np.arange(min(width, len(grown.left))))
         return kept, len(best) == len(slack) and len(kept.left) == len(grown.left)
 
@@ -78,19 +84,34 @@ class Search:
         step = max(AT_ONCE // max(len(self.ways), 1), 1)
         for start in range(0, len(states.left), step):
             rows = np.arange(start, min(start + step, len(states.left)))
-            slack = self._slack(states.take(rows), left)
-            parent, way = np.nonzero(slack >= -ROUNDING)
-            yield rows[parent], way, slack[parent, way]
+            some = states.take(rows)
+            parent, way = self._candidates(some, left + 1)
+            slack = self._slack(some, parent, way, left)
+            good = slack >= -ROUNDING
+            yield rows[parent[good]], way[good], slack[good]
 
-    def _slack(self, states: _States, left: int) -> Floats:
-        """State x way: by how much so many GPUs are worth more than what would be left to serve, at all prices."""
-        least = np.full((len(states.left), len(self.ways)), np.inf)
-        served = [np.minimum(states.left[:, s, None], rates[None, :]) for s, rates in enumerate(self.ways.rates.T)]
-        for prices, worth in zip(self.prices, self.worth, strict=True):
-            slack = self._worth_left(states, worth, left)[:, self.ways.kind] - (states.left @ prices)[:, None]
-            for price, part in zip(prices, served, strict=True):
-                slack += price * part
-            np.minimum(least, slack, out=least)
+    def _candidates(self, states: _States, gpus: int) -> tuple[Ints, Ints]:
+        """States and ways for the next of so many GPUs.
+
+        One of them does at least its share of a service, and no matter which: it may as well be the next. The service
+        is the one for which the fewest ways do.
+        """
+        share = states.left / gpus * (1 - TIGHT)
+        enough = [
+            len(self.ways) - np.searchsorted(np.sort(rates), share[:, s]) for s, rates in enumerate(self.ways.rates.T)
+        ]
+        scarce = np.argmin(enough, axis=0)
+        does = self.ways.rates.T[scarce] >= share[np.arange(len(share)), scarce][:, None]
+        parent, way = np.nonzero(does & (states.gpus[:, self.ways.kind] > 0))
+        return parent, way
+
+    def _slack(self, states: _States, parent: Ints, way: Ints, left: int) -> Floats:
+        """By how much so many GPUs are worth more than what would be left to serve, at the prices where it is least."""
+        kind = self.ways.kind[way]
+        rest = np.maximum(states.left[parent] - self.ways.rates[way], 0.0) @ self.prices.T
+        least = np.full(len(parent), np.inf)
+        for view, worth in enumerate(self.worth):
+            np.minimum(least, self._worth_left(states, worth, left)[parent, kind] - rest[:, view], out=least)
         return least
 
     def _worth_left(self, states: _States, worth: Floats, left: int) -> Floats:
@@ -122,7 +143,11 @@ class _States:
         left = np.maximum(self.left[parent] - ways.rates[way], 0.0)
         return _States(left, gpus, np.concatenate([self.chosen[parent], way[:, None]], axis=1))
 
-    def different(self) -> _States:
-        """Without those that are left with the same as an earlier one."""
-        keys = np.concatenate([np.round(self.left, 6), self.gpus], axis=1)
-        return self.take(np.sort(np.unique(keys, axis=0, return_index=True)[1]))
+    def different(self, alike: Ints) -> _States:
+        """Without those that have as much left of every service as an earlier one with the same GPUs."""
+        gpus = np.unique(self.gpus, axis=0, return_inverse=True)[1].reshape(-1)
+        left = self.left.copy()
+        for group in np.unique(alike):
+            left[:, alike == group] = np.sort(left[:, alike == group], axis=1)
+        first = np.sort(np.unique(np.column_stack([np.round(left, 6), gpus]), axis=0, return_index=True)[1])
+        return self.take(first[undominated(-left[first], gpus[first])])

@@ -17,6 +17,7 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.contents import Held, Turns
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.problem import Table
+from gpuyard.policies.partition.ways import DIGITS, best_first
 from gpuyard.profiles.inference.model import BATCHES
 
 PERIODS = 8
@@ -27,7 +28,7 @@ PRESSURE_STEP = 0.05
 """Pressures are rounded up to this, so that what turns take is worked out only once for each."""
 MOST_PRESSURE = 0.8
 TIGHT = 1e-9
-DIGITS = 9
+TIE = 1e-13
 
 
 class Beside(NamedTuple):
@@ -50,7 +51,9 @@ class Candidates(NamedTuple):
 
     def take(self, chosen: Ints) -> Candidates:
         """For each period, these."""
-        return Candidates(*(np.take_along_axis(each, chosen, axis=1) for each in self))
+        number, batch = (np.take_along_axis(each, chosen, axis=1) for each in (self.number, self.batch))
+        time_ms, rate = (np.take_along_axis(each, chosen, axis=1) for each in (self.time_ms, self.rate))
+        return Candidates(number, batch, time_ms, rate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +64,22 @@ class Slots:
     turns: Turns
     half_slo_ms: Floats
     most: int
-    _takes: dict[float, Floats] = field(default_factory=dict)
+    _known: dict[float, tuple[Floats, Ints]] = field(default_factory=dict)
 
     @cached_property
     def _periods(self) -> Floats:
         """Some of the longest periods that services bear, in milliseconds."""
         every = np.unique(self.half_slo_ms)
-        return every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))][:, None]
+        some: Floats = every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))]
+        return some[:, None]
 
-    def _takes_ms(self, pressure: float) -> Floats:
-        """Service x batch: each turn; never shorter for a larger batch."""
-        if pressure not in self._takes:
-            takes = self.turns.takes_ms(pressure, self.table.buffer)
-            self._takes[pressure] = np.maximum.accumulate(takes, axis=1)
-        return self._takes[pressure]
+    def _turns(self, pressure: float) -> tuple[Floats, Ints]:
+        """Service x batch: what each turn takes, never less for a larger batch; period x service: the largest batch."""
+        if pressure not in self._known:
+            takes = np.maximum.accumulate(self.turns.takes_ms(pressure, self.table.buffer), axis=1)
+            room = np.stack([(takes <= each + TIGHT).sum(axis=1) for each in self._periods])
+            self._known[pressure] = takes, np.where(self.half_slo_ms >= self._periods - TIGHT, room, 0)
+        return self._known[pressure]
 
     def fill(self, left: Floats, prices: Floats, beside: Beside) -> Held:
         """The content that is worth most of what is left; empty if nothing fits."""
@@ -97,31 +102,31 @@ class Slots:
     def _candidates(self, in_play: Ints, left: Floats, beside: Beside) -> Candidates:
         """Of each service and period, the batch that serves what is left, or the largest that fits."""
         pressure = float(np.ceil(beside.pressure / PRESSURE_STEP - TIGHT) * PRESSURE_STEP)
-        takes = self._takes_ms(pressure)[in_play]
-        room = np.stack([(takes <= each + TIGHT).sum(axis=1) for each in self._periods])
+        takes, room = self._turns(pressure)
         network = beside.gbit / np.maximum(self.table.gbit[in_play], TIGHT) * self._periods / 1000.0
         needed = np.ceil(left * self._periods / 1000.0 - TIGHT)
-        batch = np.minimum(np.minimum(np.clip(needed, 1, BATCHES), np.maximum(network, 1)).astype(np.int64), room)
-        place = (np.arange(len(in_play)), np.maximum(batch, 1) - 1)
-        fits = (batch > 0) & (self.half_slo_ms[in_play] >= self._periods - TIGHT)
-        fits &= self.turns.pressure[in_play][place] <= beside.bears + TIGHT
-        rate = np.where(fits, np.minimum(batch * 1000.0 / self._periods, left), 0.0)
-        return Candidates(
-            np.broadcast_to(in_play, batch.shape), batch, np.where(fits, takes[place], np.inf), rate
+        batch = np.minimum(
+            np.minimum(np.clip(needed, 1, BATCHES), np.maximum(network, 1)).astype(np.int64), room[:, in_play]
         )
+        place = (in_play, np.maximum(batch, 1) - 1)
+        fits = (batch > 0) & (self.turns.pressure[place] <= beside.bears + TIGHT)
+        rate = np.where(fits, np.minimum(batch * 1000.0 / self._periods, left), 0.0)
+        return Candidates(np.broadcast_to(in_play, batch.shape), batch, np.where(fits, takes[place], np.inf), rate)
 
     def _best(self, some: Candidates, groups: Ints, worth: Floats, left: Floats, prices: Floats) -> Held:
         """Of the best group of each period, the one that is worth most with its turns back to back."""
-        best: tuple[float, Held] = (0.0, ())
-        for row, column in enumerate(np.round(worth, DIGITS).argmax(axis=1).tolist()):
-            if worth[row, column] <= 0:
-                continue
-            members = groups[column][groups[column] < some.number.shape[1]]
-            number, batch, time, _ = (each[row, members] for each in some)
-            value = round(float(np.minimum(batch * 1000.0 / time.sum(), left[number]) @ prices[number]), DIGITS)
-            if value > best[0]:
-                best = (value, tuple(sorted(zip(number.tolist(), batch.tolist(), strict=True))))
-        return best[1]
+        column = np.round(worth, DIGITS).argmax(axis=1)
+        there = worth[np.arange(len(worth)), column] > 0
+        if not there.any():
+            return ()
+        members = groups[column[there]]
+        number, batch, time, _ = (
+            np.take_along_axis(np.pad(each[there], ((0, 0), (0, 1))), members, axis=1) for each in some
+        )
+        rates = np.minimum(batch * 1000.0 / time.sum(axis=1, keepdims=True), left[number])
+        row = int(best_first((rates * prices[number]).sum(axis=1))[0])
+        held = zip(number[row].tolist(), batch[row].tolist(), strict=True)
+        return tuple(sorted((service, size) for service, size in held if size))
 
     def leaves(self, held: Held, limits: Beside) -> tuple[Beside, Floats]:
         """What a content leaves for the other slice, and what it then does in a second."""
@@ -133,18 +138,28 @@ class Slots:
         bears = int(fits.sum()) - 1
         rates = np.zeros(len(self.half_slo_ms))
         rates[number] = batch * 1000.0 / (busy[bears] * self.table.buffer)
-        gbit = limits.gbit - float(np.minimum(rates[number], np.inf) @ self.table.gbit[number])
+        gbit = limits.gbit - float(rates[number] @ self.table.gbit[number])
         memory = limits.memory_mb - float(self.table.model_mb[number].sum())
         return Beside(float(self.turns.pressure[place].max()), bears * PRESSURE_STEP, memory, max(gbit, 0.0)), rates
 
 
 def _promising(some: Candidates, prices: Floats) -> Ints:
     """For each period, services that are worth most, and those that are worth most for the time they take."""
-    worth = np.round(prices[some.number] * some.rate, DIGITS)
-    by_worth = np.argsort(-worth, axis=1, kind="stable")[:, : PROMISING // 2]
+    worth = prices[some.number] * some.rate
+    by_worth = _largest(worth, PROMISING // 2)
     density = worth / some.time_ms
     np.put_along_axis(density, by_worth, np.inf, axis=1)
-    return np.argsort(-density, axis=1, kind="stable")[:, :PROMISING]
+    return _largest(density, PROMISING)
+
+
+def _largest(values: Floats, count: int) -> Ints:
+    """In each row, the places of the largest values; the first among equals, on every machine."""
+    if values.shape[1] > count:
+        keys = np.round(values, DIGITS) - np.arange(values.shape[1]) * TIE
+        some = np.sort(np.argpartition(-keys, count, axis=1)[:, :count], axis=1)
+        values = np.take_along_axis(values, some, axis=1)
+        return np.take_along_axis(some, np.argsort(-np.round(values, DIGITS), axis=1, kind="stable"), axis=1)
+    return np.argsort(-np.round(values, DIGITS), axis=1, kind="stable")
 
 
 @lru_cache(maxsize=64)

@@ -1,4 +1,4 @@
-"""Ways to use one GPU: a layout, and a content for each of its slices. There are too many to list: good ones are priced.
+"""Ways to use one GPU: a layout, and a content for each of its slices. Too many to list, so that good ones are priced.
 
 Prices are of a request a second of each service. Slices of one GPU have to do with each other only through the pressure
 that each puts on the other, so that the best contents of each size alone, at a few pressures, make the best pairs.
@@ -111,8 +111,9 @@ class Kind:
         rows = self.sizes[size]
         tried = worth[:1] if size == WHOLE_GPU else worth
         best = [rows[best_first(each[rows])[:count]] for each in tried]
-        found = np.unique(np.concatenate(best))
-        return found[worth[0][found] > 0]
+        found: Ints = np.unique(np.concatenate(best))
+        useful: Ints = found[worth[0][found] > 0]
+        return useful
 
     def ways(self, first: Ints, second: Ints) -> Ways:
         """Those of these pairs of contents that hold every SLO, and the limits of memory and network."""
@@ -120,18 +121,14 @@ class Kind:
         cut = second != NOTHING
         busy = held.busy_ms(first, np.where(cut, held.pressure[second], 0.0))
         theirs = np.where(cut, held.busy_ms(second, held.pressure[first]), 0.0)
+        slo = 2 * held.half_slo_ms[first] + ROUNDING, np.where(cut, 2 * held.half_slo_ms[second], np.inf) + ROUNDING
         memory = held.memory_mb[first] + np.where(cut, held.memory_mb[second], 0.0)
-        fits = (busy <= held.half_slo_ms[first] + ROUNDING) & (memory <= self.memory_mb)
-        fits &= ~cut | (theirs <= held.half_slo_ms[second] + ROUNDING)
-        first, second, cut, busy, theirs = (each[fits] for each in (first, second, cut, busy, theirs))
+        fits = (2 * busy <= slo[0]) & (2 * theirs <= slo[1]) & (memory <= self.memory_mb)
         rates = self._rates(first, busy) + np.where(cut[:, None], self._rates(second, theirs), 0.0)
-        most = np.minimum(2 * held.half_slo_ms[first] / busy, np.where(cut, 2 * held.half_slo_ms[second], np.inf)
-                          / np.maximum(theirs, ROUNDING)) - 1.0  # fmt: skip
         stretch = self._stretch(rates)
-        held_back = stretch <= most + ROUNDING
+        fits &= ((1 + stretch) * busy <= slo[0]) & ((1 + stretch) * theirs <= slo[1])
         rates = np.minimum(rates / stretch[:, None], self.wanted)
-        found = Ways(np.full(len(first), self.number), first, second, rates, stretch)
-        return found if held_back.all() else found.take(np.flatnonzero(held_back))
+        return Ways(np.full(len(first), self.number), first, second, rates, stretch).take(np.flatnonzero(fits))
 
     def _rates(self, rows: Ints, busy: Floats) -> Floats:
         total = np.zeros((len(rows), len(self.wanted) + 1))
@@ -163,4 +160,6 @@ class Space:
 
     def worth_at_least(self, prices: Floats, caps: Floats, least: Floats) -> Ways:
         """All ways that are worth as much as this, which is by kind."""
-        return Ways.joined([kind.worth_at_least(prices, caps, each) for kind, each in zip(self.kinds, least.tolist(), strict=True)])
+        return Ways.joined(
+            [kind.worth_at_least(prices, caps, each) for kind, each in zip(self.kinds, least.tolist(), strict=True)]
+        )
