@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import compiled, golden_run, growth, million, overload, start, tables
+from benchmarks import compiled, golden_run, growth, million, overload, planning, start, tables
 from benchmarks.document import draw, fill
 from benchmarks.limits import Figure, table
 from benchmarks.running import report, run_named
@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "tables": tables.run,
     "golden_run": golden_run.run,
     "growth": growth.run,
+    "planning": planning.run,
     "compiled": compiled.run,
     "million": run_million,
     "overload": run_overload,

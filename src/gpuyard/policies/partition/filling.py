@@ -37,10 +37,10 @@ class Filling:
     def run(self) -> None:
         """Use GPUs until all is served or none is left."""
         while self.free.any() and not self.served:
-            found = [self._best(kind) for kind in np.flatnonzero(self.free).tolist()]
-            worth = np.array([each[0] for each in found])
-            if worth.max() <= 0:
+            found = [best for best in map(self._best, np.flatnonzero(self.free).tolist()) if best is not None]
+            if not found:
                 return
+            worth = np.array([each[0] for each in found])
             self._use(*found[int(best_first(worth)[0])][1:])
 
     @property
@@ -48,15 +48,18 @@ class Filling:
         """Whether nothing is left to serve."""
         return not self.left.any()
 
-    def _best(self, kind: int) -> tuple[float, Kind, Ways]:
-        """The way that is worth most, on this kind of GPU."""
-        pairs = list(self._pairs(kind))
+    def _best(self, kind: int) -> tuple[float, Kind, Ways] | None:
+        """The way that is worth most on this kind of GPU, and how much; None if nothing can be served on it."""
+        pairs = self._pairs(kind)
+        if not pairs:
+            return None
         filled = self.problem.kind_with(kind, [each for pair in pairs for each in pair if each[1]])
         first = np.cumsum([0, *(sum(bool(held) for _, held in pair) for pair in pairs)])[:-1]
         second = np.where([bool(pair[1][1]) for pair in pairs], first + 1, NOTHING)
         ways = filled.ways(first, second)
         worth = np.minimum(ways.rates, self.left) @ self.prices
-        return float(worth.max(initial=0.0)), filled, ways.take(best_first(worth)[:1])
+        best = best_first(worth)[:1]
+        return (float(worth[best[0]]), filled, ways.take(best)) if worth.any() else None
 
     def _pairs(self, kind: int) -> list[tuple[tuple[int, Held], tuple[int, Held]]]:
         slots = self._slots[kind]
@@ -64,7 +67,8 @@ class Filling:
         alone = slots[WHOLE_GPU].fill(self.left, self.prices, Beside(0.0, np.inf, gpu_mb, NETWORK_GBIT))
         found = [((WHOLE_GPU, alone), (0, EMPTY))] if alone else []
         for high, low in layouts(list(slots)):
-            limits = Beside(NEIGHBOUR, np.inf, gpu_mb - CONTEXT_MB, NETWORK_GBIT)
+            usual = min(NEIGHBOUR, float(slots[low].turns.pressure.max()))
+            limits = Beside(usual, np.inf, gpu_mb - CONTEXT_MB, NETWORK_GBIT)
             first = slots[high].fill(self.left, self.prices, limits)
             if first:
                 beside, rates = slots[high].leaves(first, limits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -35,26 +36,30 @@ Plan = list[Used]
 
 def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
     """The GPUs that serve all of these; None if no plan is found."""
-    found = _quick(problem, numbers, free, fewest=fewest)
-    if len(numbers) > LISTED or (found is not None and (not fewest or len(found) <= 1)):
-        return found
-    most = len(found) - 1 if found is not None else int(free.sum())
-    better = _Thorough(problem, numbers, free).plan(most, fewest=fewest)
-    return found if better is None else better
-
-
-def _quick(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
-    """Fill GPUs once and, where that does not do, once more for each of some other prices."""
     need = problem.wanted / problem.alone
-    prices = [need, np.maximum(need, LEAST_NEED), np.sqrt(need)]
-    best: Plan | None = None
-    for each in prices:
-        filling = _filled(problem, numbers, free, each / problem.wanted)
-        if filling.served and (best is None or len(filling.used) < len(best)):
-            best = filling.used
-        if best is not None and not fewest:
-            break
-    return best
+    best = _fewer(problem, numbers, free, need, None)
+    if best is not None and (not fewest or len(best) <= 1):
+        return best
+    thorough = _Thorough(problem, numbers, free) if len(numbers) <= LISTED else None
+    if thorough is not None and thorough.needs_more_than(_limit(best, free)):
+        return best
+    for other in (np.maximum(need, LEAST_NEED), np.sqrt(need)):
+        if best is None or fewest:
+            best = _fewer(problem, numbers, free, other, best)
+    if thorough is None or (best is not None and not fewest):
+        return best
+    return thorough.plan(_limit(best, free), fewest=fewest) or best
+
+
+def _limit(best: Plan | None, free: Ints) -> int:
+    """How many GPUs a plan may have to be of use."""
+    return int(free.sum()) if best is None else len(best) - 1
+
+
+def _fewer(problem: Problem, numbers: Ints, free: Ints, need: Floats, best: Plan | None) -> Plan | None:
+    """What filling GPUs comes to where a service is worth what it needs; the best so far if that is no better."""
+    filling = _filled(problem, numbers, free, need / problem.wanted)
+    return filling.used if filling.served and len(filling.used) <= _limit(best, free) else best
 
 
 def _filled(problem: Problem, numbers: Ints, free: Ints, prices: Floats) -> Filling:
@@ -73,15 +78,24 @@ class _Thorough:
     numbers: Ints
     free: Ints
 
-    def plan(self, most: int, *, fewest: bool) -> Plan | None:
-        space = self.problem.space(self.numbers)
+    @cached_property
+    def space(self) -> Space:
+        return self.problem.space(self.numbers)
+
+    @cached_property
+    def bound(self) -> Relaxed:
         wanted = self.problem.wanted[self.numbers]
-        prices = 1.0 / self.problem.alone[self.numbers]
-        start = space.best(prices, wanted, 1)
-        bound = relaxed(space, wanted, self.free, start)
-        if bound.at_least > most + ROUNDING:
+        start = self.space.best(1.0 / self.problem.alone[self.numbers], wanted, 1)
+        return relaxed(self.space, wanted, self.free, start)
+
+    def needs_more_than(self, gpus: int) -> bool:
+        return self.bound.at_least > gpus + ROUNDING
+
+    def plan(self, most: int, *, fewest: bool) -> Plan | None:
+        if self.needs_more_than(most):
             return None
-        whole, left, free = self._whole(bound, wanted)
+        space, bound = self.space, self.bound
+        whole, left, free = self._whole(bound, self.problem.wanted[self.numbers])
         fixed = [self.problem.used(space, bound.ways, row, self.numbers) for row in whole]
         least = ceil(bound.at_least - ROUNDING) - len(whole) if fewest else most - len(whole)
         for count in range(least, most - len(whole) + 1):
