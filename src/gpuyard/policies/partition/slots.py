@@ -9,9 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.contents import Held, Turns
@@ -19,6 +20,8 @@ from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.problem import Table
 from gpuyard.policies.partition.ways import DIGITS, best_first
 from gpuyard.profiles.inference.model import BATCHES
+
+Number = TypeVar("Number", np.int64, np.float64)
 
 PERIODS = 8
 """That are tried for each slice."""
@@ -90,7 +93,7 @@ class Slots:
         some = some.take(_promising(some, prices))
         groups = _groups(some.number.shape[1], self.most)
         worth, memory, gbit, time = (
-            np.append(each, np.zeros((len(each), 1)), axis=1)[:, groups].sum(axis=2)
+            _with_none(each)[:, groups].sum(axis=2)
             for each in (
                 prices[some.number] * some.rate, self.table.model_mb[some.number],
                 self.table.gbit[some.number] * some.rate, some.time_ms,
@@ -120,9 +123,7 @@ class Slots:
         if not there.any():
             return ()
         members = groups[column[there]]
-        number, batch, time, _ = (
-            np.take_along_axis(np.pad(each[there], ((0, 0), (0, 1))), members, axis=1) for each in some
-        )
+        number, batch, time, _ = (np.take_along_axis(_with_none(each[there]), members, axis=1) for each in some)
         rates = np.minimum(batch * 1000.0 / time.sum(axis=1, keepdims=True), left[number])
         row = int(best_first((rates * prices[number]).sum(axis=1))[0])
         held = zip(number[row].tolist(), batch[row].tolist(), strict=True)
@@ -160,6 +161,11 @@ def _largest(values: Floats, count: int) -> Ints:
         values = np.take_along_axis(values, some, axis=1)
         return np.take_along_axis(some, np.argsort(-np.round(values, DIGITS), axis=1, kind="stable"), axis=1)
     return np.argsort(-np.round(values, DIGITS), axis=1, kind="stable")
+
+
+def _with_none(values: NDArray[Number]) -> NDArray[Number]:
+    """With a last column for none."""
+    return np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)
 
 
 @lru_cache(maxsize=64)
