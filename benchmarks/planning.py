@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -43,8 +44,8 @@ def _four_gpus(every: int) -> list[Figure]:
     cases = [asked(FIVE, row, FIVE_COLUMNS) for row in rows(SHARED, "baseline_sched_1023.csv")[::every]]
     asked_for = [*task_lists(SHARED).values(), *cases]
     Elastic().plan(asked_for[0], gpus(FEW_GPUS), known())  # loads what is loaded once
-    ours = [cpu_seconds(lambda each=each: Elastic().plan(each, gpus(FEW_GPUS), known())) for each in asked_for]
-    theirs = [cpu_seconds(lambda each=each: _published(each)) for each in asked_for]
+    ours = [cpu_seconds(partial(Elastic().plan, each, gpus(FEW_GPUS), known())) for each in asked_for]
+    theirs = [cpu_seconds(partial(SHIPPED["elastic"]().plan, each, gpus(FEW_GPUS), known())) for each in asked_for]
     served = [not Elastic().plan(each, gpus(FEW_GPUS), known()).unserved for each in asked_for]
     quick = [each for each, done in zip(ours, served, strict=True) if done]
     return [
@@ -57,18 +58,15 @@ def _four_gpus(every: int) -> list[Figure]:
     ]
 
 
-def _published(services: list[Service]) -> None:
-    SHIPPED["elastic"]().plan(services, gpus(FEW_GPUS), known())
-
-
 def _growth(repeats: int, sizes: tuple[int, ...]) -> list[Figure]:
     """As many GPUs as there are models are more than are needed; what counts is how many are used."""
-    figures, seconds = [], {}
+    figures: list[Figure] = []
+    seconds: dict[int, float] = {}
     for size in sizes:
         services = many(size)
-        plan = Elastic().plan(services, gpus(2 * size), known())
-        once = 1 if size > sizes[0] * 10 else repeats
-        seconds[size] = best_in_turn(once, ours=lambda services=services: _plan(services))["ours"]
+        work = partial(Elastic().plan, services, gpus(2 * size), known())
+        plan = work()
+        seconds[size] = best_in_turn(1 if size > sizes[0] * 10 else repeats, ours=work)["ours"]
         name = f"planning: {size} models on {plan.gpus} GPUs"
         figures.append(Figure(name, seconds[size], "CPU s", portable=False, most=30 if size == sizes[-1] else None))
         figures.append(Figure(f"{name}, each GPU", 1e3 * seconds[size] / max(plan.gpus, 1), "CPU ms", portable=False))
@@ -76,7 +74,3 @@ def _growth(repeats: int, sizes: tuple[int, ...]) -> list[Figure]:
     growth = seconds[large] / seconds[small] / (large / small)
     figures.append(Figure(f"planning: cost of a model, of {large} over of {small}", growth, "x", most=10))
     return figures
-
-
-def _plan(services: list[Service]) -> None:
-    Elastic().plan(services, gpus(2 * len(services)), known())

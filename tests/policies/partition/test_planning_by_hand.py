@@ -8,6 +8,7 @@ SLO of 20 ms a whole GPU does 32 in 10 ms, 3200 a second, and half of one does n
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from gpuyard.policies.partition.elastic import Elastic, Exhaustive, Greedy, Squi
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.profiles.inference import InferenceModel, Interference, ServingGpu, Traffic
 
-PLAIN = {"buffer": 1.0, "tail": 0.5}
+PLAIN: dict[str, Any] = {"buffer": 1.0, "tail": 0.5}
 """What is planned for is the mean."""
 NEEDED = "more GPUs are needed than there are"
 
