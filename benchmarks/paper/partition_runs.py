@@ -12,6 +12,8 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.check import violations
 from gpuyard.policies.partition.elastic import Elastic, Greedy, Squishy
 from gpuyard.policies.partition.latency import LatencyModel
+from gpuyard.policies.partition.planner import served_by
+from gpuyard.policies.partition.tail import USUAL_TAIL
 from gpuyard.profiles.inference import InferenceModel
 from gpuyard.simulation.pool import Report, run_all
 
@@ -21,6 +23,9 @@ POLICIES: dict[str, Elastic] = {
     "squishy": Squishy(),
     "greedy": Greedy(),
 }
+OURS = "elastic"
+READING = InferenceModel.published_ms
+"""Of latencies between measured batches, as gpulet reads them."""
 GPUS = 4
 ENOUGH = 10
 """GPUs on which every task list can be served in any way."""
@@ -39,10 +44,12 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of it. Valid: at the requested rates, with interference and buffer, by the validator."""
+    """What came of it. Valid: a plan that holds, with interference and buffer, by the validator."""
 
     served: bool = False
     valid: bool = False
+    requested: bool = False
+    """Whether the requested rates are served, with headroom for peaks or without."""
     peak: int = 0
     requested_peak: int = 0
     """Without headroom for peaks of the arrivals, as gpulet's plans are counted."""
@@ -54,10 +61,10 @@ Answers = dict[Task, Answer]
 
 
 def tasks() -> list[Task]:
-    """All of them; those that take longest first."""
+    """All of them."""
     cases = [str(number) for number in range(len(rows(SHARED, "baseline_sched_1023.csv")))]
     names = {"family": families(SHARED), "list": task_lists(SHARED), "case": cases}
-    return [Task(policy, what, name) for what, all_names in names.items() for policy in POLICIES for name in all_names]
+    return [Task(policy, what, name) for policy in POLICIES for what, all_names in names.items() for name in all_names]
 
 
 def run_tasks(wanted: Sequence[Task]) -> Answers:
@@ -74,46 +81,48 @@ def run_task(task: Task, report: Report) -> Answer:
     """Plan one."""
     policy = POLICIES[task.policy]
     if task.what == "family":
-        return _peak(policy, families(SHARED)[task.name], scan=task.policy == "elastic")
+        return _peak(policy, families(SHARED)[task.name], own=task.policy == OURS)
     if task.what == "list":
         plan = replace(policy, minimise=True).plan(task_lists(SHARED)[task.name], gpus(ENOUGH), known())
         return Answer(gpus=plan.gpus, served=not plan.unserved)
-    row = rows(SHARED, "baseline_sched_1023.csv")[int(task.name)]
-    served, requested, valid = _outcome(policy, asked(FIVE, row, FIVE_COLUMNS))
+    services = asked(FIVE, rows(SHARED, "baseline_sched_1023.csv")[int(task.name)], FIVE_COLUMNS)
+    served, valid = _outcome(policy, services)
+    requested = served or (task.policy == OURS and _outcome(policy, services, tail=None)[0])
     report(1.0)
-    return Answer(served=served, valid=requested and valid)
+    return Answer(served=served, valid=valid, requested=requested)
 
 
-def _outcome(policy: Elastic, services: list[Service]) -> tuple[bool, bool, bool]:
-    """Whether all is served with headroom, at the requested rates, and by a plan that holds."""
-    plan = policy.plan(services, gpus(GPUS), known())
-    latency = {
-        key: LatencyModel(gpu, buffer=1.1, interpolation=InferenceModel.published_ms) for key, gpu in known().items()
-    }
-    broken = violations(plan, services, gpus(GPUS), latency)
-    return not plan.unserved, not any(plan.unserved.values()), not broken
+def _outcome(policy: Elastic, services: list[Service], tail: float | None = USUAL_TAIL) -> tuple[bool, bool]:
+    """Whether all is served, and by a plan that holds; who is served in part where all cannot be is not asked."""
+    problem = replace(policy.problem(services, gpus(GPUS), known()), tail=tail)
+    found = served_by(problem, problem.able, problem.gpus, fewest=False) if len(problem.able) == len(services) else None
+    if found is None:
+        return False, False
+    latency = {key: LatencyModel(gpu, buffer=policy.buffer, interpolation=READING) for key, gpu in known().items()}
+    return True, not violations(problem.plan(found), services, gpus(GPUS), latency)
 
 
-def _peak(policy: Elastic, services: list[Service], *, scan: bool) -> Answer:
-    """The largest index that is served; and if so asked how many below it are not, each being tried."""
-    served: dict[int, tuple[bool, bool]] = {}
+def _peak(policy: Elastic, services: list[Service], *, own: bool) -> Answer:
+    """The largest index that is served; of our own planner also at requested rates, and how many below it are not."""
 
-    def tried(index: int, which: int) -> bool:
-        if index not in served:
-            served[index] = _outcome(policy, at_index(services, index))[:2]
-        return served[index][which]
+    def served(index: int) -> bool:
+        return _outcome(policy, at_index(services, index))[0]
 
-    peak = _largest(lambda index: tried(index, 0))
-    holes = sum(not tried(index, 0) for index in range(1, peak)) if scan else 0
-    return Answer(peak=peak, requested_peak=_largest(lambda index: tried(index, 1)), holes=holes)
+    peak = _largest(served)
+    if not own:
+        return Answer(peak=peak)
+    requested = _largest(lambda index: all(_outcome(policy, at_index(services, index), tail=None)), start=peak)
+    return Answer(peak=peak, requested_peak=requested, holes=sum(not served(index) for index in range(1, peak)))
 
 
-def _largest(holds: Callable[[int], bool]) -> int:
-    """By doubling and halving."""
-    high = 1
-    while holds(high):
-        high *= 2
-    low = high // 2
+def _largest(holds: Callable[[int], bool], start: int = 1) -> int:
+    """By doubling what is added, and by halving."""
+    if not holds(start):
+        return 0
+    low, step = start, 1
+    while holds(low + step):
+        low, step = low + step, 2 * step
+    high = low + step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if holds(middle) else (low, middle)

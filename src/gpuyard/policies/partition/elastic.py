@@ -39,12 +39,16 @@ class Elastic:
 
     def plan(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> PartitionPlan:
         """Say which services run on which slices."""
+        problem = self.problem(services, cluster, known)
+        return problem.plan(planned(problem, fewest=self.minimise))
+
+    def problem(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> Problem:
+        """What there is to plan, in numbers."""
         latency = latency_models(
             services, cluster, known, buffer=self.buffer, interference=self.interference,
             interpolation=InferenceModel.cautious_ms,
         )  # fmt: skip
-        problem = Problem(tuple(services), cluster, latency, self.tail, self.most_models, self.cuts)
-        return problem.plan(planned(problem, fewest=self.minimise))
+        return Problem(tuple(services), cluster, latency, self.tail, self.most_models, self.cuts)
 
 
 @dataclass(frozen=True)
