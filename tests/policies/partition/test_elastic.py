@@ -192,6 +192,13 @@ def test_the_validator_works_everything_out_again(slices: list[Slice], says: lis
     assert [str(each) for each in found] == says
 
 
+def test_the_validator_knows_which_gpus_a_service_can_use() -> None:
+    latency = {"RTX2080Ti": LatencyModel(serving_gpu("2080ti"), buffer=1.1)}
+    asked_for = [replace(service(9, 200), gpu_types="3080")]
+    found = violations(PartitionPlan((vgg(16, 79),)), asked_for, gpus(1), latency)
+    assert [str(each) for each in found] == ["node0, GPU 0, vgg16: turns on a GPU type that it cannot use: 1 against 0"]
+
+
 def test_the_validator_counts_every_model_that_stays_loaded() -> None:
     numbers = (7, 9, 10, 12)
     turns = tuple(Turn(str(service(number, 1).service_id), 1, 0.01) for number in numbers)
