@@ -49,7 +49,7 @@ class Answer:
     served: bool = False
     valid: bool = False
     requested: bool = False
-    """Whether the requested rates are served, with headroom for peaks or without."""
+    """Whether the requested rates are served by a plan that holds, with headroom for peaks or without."""
     peak: int = 0
     requested_peak: int = 0
     """Without headroom for peaks of the arrivals, as gpulet's plans are counted."""
@@ -87,7 +87,7 @@ def run_task(task: Task, report: Report) -> Answer:
         return Answer(gpus=plan.gpus, served=not plan.unserved)
     services = asked(FIVE, rows(SHARED, "baseline_sched_1023.csv")[int(task.name)], FIVE_COLUMNS)
     served, valid = _outcome(policy, services)
-    requested = served or (task.policy == OURS and _outcome(policy, services, tail=None)[0])
+    requested = valid or (task.policy == OURS and all(_outcome(policy, services, tail=None)))
     report(1.0)
     return Answer(served=served, valid=valid, requested=requested)
 
