@@ -74,7 +74,7 @@ def _peaks() -> str:
     ]  # fmt: skip
     bars = {
         "gpulet, its claim": [float(theirs["gpulet-int", name]) for name in names],
-        "gpuyard, plans that hold": [float(ours[OURS][name].requested_peak) for name in names],
+        "gpuyard, plans that hold, requested rates": [float(ours[OURS][name].requested_peak) for name in names],
     }
     title = "Plans that hold reach the rates that gpulet claims"
     figure = draw(paired_bars(names, bars, "largest index of the family that is served", unit=""), "peak-index", title)
