@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import compiled, golden_run, growth, million, overload, start, tables
+from benchmarks import compiled, golden_run, growth, million, overload, planning, start, tables
 from benchmarks.document import draw, fill
 from benchmarks.limits import Figure, table
 from benchmarks.running import report, run_named
@@ -31,11 +31,19 @@ def run_overload() -> list[Figure]:
     return overload.figures(points)
 
 
+def run_planning() -> list[Figure]:
+    """Measure plans of slices and write the table."""
+    figures = planning.run()
+    fill("speed.md", "planning", table(figures))
+    return figures
+
+
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "start": start.run,
     "tables": tables.run,
     "golden_run": golden_run.run,
     "growth": growth.run,
+    "planning": run_planning,
     "compiled": compiled.run,
     "million": run_million,
     "overload": run_overload,

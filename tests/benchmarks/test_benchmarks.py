@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import golden_run, growth, million, overload, start, tables
+from benchmarks import golden_run, growth, million, overload, planning, start, tables
 from benchmarks.document import fill
 from benchmarks.emulated import demo
 from benchmarks.limits import Figure, failures
@@ -45,6 +45,12 @@ def test_growth_and_start_give_figures() -> None:
 
 def test_tables_give_figures() -> None:
     assert all(figure.value > 0 for figure in tables.run(repeats=1, jobs=100))
+
+
+def test_plans_of_few_and_of_more_models_are_timed() -> None:
+    figures = planning.run(repeats=1, sizes=(2, 12), every=400)
+    assert all(figure.value > 0 for figure in figures)
+    assert [service.rate_per_s for service in planning.many(5)] == [s.rate_per_s for s in planning.many(5)]
 
 
 def test_the_trends_of_the_demo_have_limits() -> None:

@@ -144,7 +144,9 @@ def test_services_in_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "{model: a, slo_ms: 5}": "missing",
         "{model: [1], rate_per_s: 5, slo_ms: 9}": "field service_id: [1] must be text",
         "{model: vgg16, rate_per_s: fast, slo_ms: 9}": "field rate_per_s: 'fast' must be a finite number above 0",
-        "{model: vgg16, rate_per_s: 5, slo_ms: 9, priority: 3}": "'priority' is not a field",
+        "{model: vgg16, rate_per_s: 5, slo_ms: 9, tenant: me}": "'tenant' is not a field",
+        "{model: vgg16, rate_per_s: 5, slo_ms: 9, priority: high}": "field priority: 'high' must be a whole number",
+        "{model: vgg16, rate_per_s: 5, slo_ms: 9, gpu_types: [a]}": "field gpu_types: ['a'] must be text",
         "{model: mine, rate_per_s: 5, slo_ms: 9}": "field model: 'mine' has no latency profile on RTX2080Ti",
     }
     for entry, says in wrong.items():

@@ -23,6 +23,7 @@ class Service:
     """The service-level objective: milliseconds within which a request has to be answered."""
     tenant: str = DEFAULT_TENANT
     priority: int = 0
+    """Whoever has the higher one is served first when not everything fits."""
     gpu_types: str = ANY_TYPE
     """Types this service can use, joined by '|'; empty means any."""
 
@@ -36,8 +37,10 @@ class Service:
                 raise self._refusal("must be text", name)
             if not str(getattr(self, name)).strip():
                 raise self._refusal("must not be blank", name)
-        if self.priority != int(self.priority):
+        if isinstance(self.priority, bool) or not isinstance(self.priority, int):
             raise self._refusal("must be a whole number", "priority")
+        if not isinstance(self.gpu_types, str):
+            raise self._refusal("must be text: types joined by '|'", "gpu_types")
 
     def _refusal(self, rule: str, field: str) -> InputError:
         return InputError(f"{rule} (service {self.service_id!r})", field=field, value=getattr(self, field))

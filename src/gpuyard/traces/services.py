@@ -17,7 +17,7 @@ from gpuyard.traces.source import Source
 from gpuyard.traces.yaml_rows import Record, read_records
 
 VERSION = "services/1"
-_FIELDS = ("service_id", "model", "rate_per_s", "slo_ms")
+_FIELDS = ("service_id", "model", "rate_per_s", "slo_ms", "priority", "gpu_types")
 """What a planner of slices goes by; it would pass over all else that a service may have."""
 
 

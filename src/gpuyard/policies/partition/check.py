@@ -10,7 +10,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
-from gpuyard.policies.partition.latency import LatencyModel, Running
+from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT, USABLE_MEMORY, network_gbit
 
 ROUNDING = 1e-6
@@ -32,6 +32,7 @@ class Violation:
 @dataclass(frozen=True, eq=False)
 class _Gpu:
     name: str
+    gpu_type: str
     slices: tuple[Slice, ...]
     latency: LatencyModel
     services: Mapping[int | str, Service]
@@ -62,11 +63,11 @@ def violations(
     for each in plan.slices:
         slices[each.node, each.gpu].append(each)
     gpus = [
-        _Gpu(f"{node}, GPU {gpu}", tuple(parts), latency[kinds[node].gpu_type], by_id)
+        _Gpu(f"{node}, GPU {gpu}", kinds[node].gpu_type, tuple(parts), latency[kinds[node].gpu_type], by_id)
         for (node, gpu), parts in slices.items()
     ]
     served = _served(gpus)
-    found = [broken for gpu in gpus for broken in (*_too_much(gpu, served), *_too_late(gpu))]
+    found = [broken for gpu in gpus for broken in (*_unusable(gpu), *_too_much(gpu, served), *_too_late(gpu))]
     for service in services:
         rate = served.get(service.service_id, 0.0) + plan.unserved.get(service.service_id, 0.0)
         if rate < service.rate_per_s * (1 - ROUNDING):
@@ -82,6 +83,12 @@ def _served(gpus: list[_Gpu]) -> dict[int | str, float]:
             for turn in part.turns:
                 total[turn.service] += turn.batch * 1000.0 / gpu.period_ms(part)
     return total
+
+
+def _unusable(gpu: _Gpu) -> list[Violation]:
+    turns = [turn for part in gpu.slices for turn in part.turns]
+    wrong = [turn for turn in turns if not usable_types(gpu.services[turn.service], (gpu.gpu_type,))]
+    return [Violation(f"{gpu.name}, {turn.service}", "turns on a GPU type that it cannot use", 1, 0) for turn in wrong]
 
 
 def _too_much(gpu: _Gpu, served: Mapping[int | str, float]) -> list[Violation]:

@@ -1,8 +1,9 @@
 """What a slice can hold: services that take turns, one batch each in every period, whatever their rates.
 
 With its turns back to back, a request waits for at most one period and is answered in the next: whoever is on a slice
-needs twice the sum of all turns to be within its SLO. What a slice then does in a second does not depend on the rates,
-so that a plan for some rates is one for all lower rates, too.
+needs twice the sum of all turns to be within its SLO. A longer period does less in a second and answers later, so that
+none is needed however low a rate is. What a slice does in a second does not depend on the rates: a plan for some rates
+is one for all lower rates, too.
 
 What others on the GPU do to a turn is one number, their pressure: the interference model is a sum of what is one's own
 and what is the others'.
@@ -10,138 +11,194 @@ and what is the others'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.core.arrays import Floats
-from gpuyard.core.service import Service
+from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.limits import CONTEXT_MB
-from gpuyard.profiles.inference.model import BATCHES
+from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
 MOST_ON_A_SLICE = 3
 """Services that take turns on one slice."""
-BATCH_STEPS = (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32)
-"""Of the first of two services that share a slice; the other's batch is as large as that allows."""
-COARSE_STEPS = (1, 2, 4, 8, 16)
-"""Of the first two of three."""
+STEPS = np.array((1, 2, 3, 4, 6, 8, 12, 16, 24))
+"""Batches of two of three services that share a slice; the third's is as large as that allows."""
 PRESSURES = (0.0, 0.1, 0.2, 0.35)
 """Of others on the GPU, for which contents are made: those for a high one are there for noisy neighbours."""
+ROUNDING = 1e-9
 
-Content = tuple[tuple[int, int], ...]
+Held = tuple[tuple[int, int], ...]
 """Services by their number, each with its batch."""
+
+
+class Turns(NamedTuple):
+    """What batches take on slices of one size: arrays of service x batch."""
+
+    raw_ms: Floats
+    gathering_ms: Floats
+    own: Floats
+    """The own part of the interference factor."""
+    pressure: Floats
+    """On others."""
+
+    def takes_ms(self, pressure: float, buffer: float) -> Floats:
+        """Each turn beside such a pressure."""
+        total: Floats = (self.raw_ms * np.maximum(1.0, self.own + pressure) + self.gathering_ms) * buffer
+        return total
+
+    def of(self, rows: Ints) -> Turns:
+        """The same for some of the services."""
+        return Turns(*(each[rows] for each in self))
+
+
+def turns_of(models: Sequence[str], latency: LatencyModel, percent: int) -> Turns:
+    """Look up every batch of every model; on a whole GPU nobody is beside it, and its own traffic does not count."""
+    place = {model: row for row, model in enumerate(dict.fromkeys(models))}
+    rows = np.array([latency.curves(model, percent) for model in place])
+    if percent == WHOLE_GPU:
+        rows[:, 2], rows[:, 3] = 1.0, 0.0
+    return Turns(*rows[[place[model] for model in models]].transpose(1, 0, 2))
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """All that slices of one size may hold, as arrays over contents."""
+    """All that slices of a kind of GPU may hold, as arrays over contents, and over their turns where it says so."""
 
-    percent: int
-    held: tuple[Content, ...]
-    raw_ms: Floats  # content x MOST_ON_A_SLICE: of each turn
-    own: Floats  # content x MOST_ON_A_SLICE: the own part of each turn's interference factor
+    buffer: float
+    percent: Ints
+    service: Ints  # content x turn: its number, or how many there are where there is no turn
+    batch: Floats  # content x turn
+    raw_ms: Floats  # content x turn
+    own: Floats  # content x turn: the own part of the interference factor
     gathering_ms: Floats
     pressure: Floats  # on others
     half_slo_ms: Floats  # of the tightest
-    batch: Floats  # content x service
     memory_mb: Floats
 
-    def busy_ms(self, pressures: Floats, buffer: float) -> Floats:
-        """Content x pressure: the turns of one period."""
-        factor = np.maximum(1.0, self.own[:, None, :] + pressures[None, :, None])
-        total: Floats = ((self.raw_ms[:, None, :] * factor).sum(axis=2) + self.gathering_ms[:, None]) * buffer
+    def busy_ms(self, rows: Ints | slice, pressure: Floats | float) -> Floats:
+        """The turns of one period, beside such a pressure."""
+        factor = np.maximum(1.0, self.own[rows] + np.asarray(pressure)[..., None])
+        total: Floats = ((self.raw_ms[rows] * factor).sum(axis=-1) + self.gathering_ms[rows]) * self.buffer
         return total
 
+    def values(self, prices: Floats, caps: Floats, pressure: float) -> Floats:
+        """What each is worth at such prices of a request a second; more than the caps of a service is of no use."""
+        busy = self.busy_ms(slice(None), pressure)
+        rates = np.minimum(self.batch * (1000.0 / busy)[:, None], np.append(caps, 0.0)[self.service])
+        worth: Floats = (rates * np.append(prices, 0.0)[self.service]).sum(axis=1)
+        return np.where(busy <= self.half_slo_ms + ROUNDING, worth, 0.0)
 
-def contents_of(services: Sequence[Service], latency: LatencyModel, percent: int, most: int) -> Contents:
-    """List what a slice of this size may hold: single services, pairs and, if so many may share it, threes."""
-    held = tuple(sorted(_listed(services, latency, percent, most)))
-    count = len(held)
-    raw, own = np.zeros((count, MOST_ON_A_SLICE)), np.zeros((count, MOST_ON_A_SLICE))
-    batch = np.zeros((count, len(services)))
-    gathering, pressure, half_slo, memory = np.zeros(count), np.zeros(count), np.zeros(count), np.zeros(count)
-    for i, content in enumerate(held):
-        half_slo[i] = min(services[number].slo_ms for number, _ in content) / 2
-        memory[i] = CONTEXT_MB
-        for k, (number, size) in enumerate(content):
-            turn = _turn(services[number], latency, size, percent)
-            raw[i, k], own[i, k] = turn.raw_ms, turn.own
-            gathering[i] += turn.gathering_ms
-            pressure[i] = max(pressure[i], turn.pressure)
-            memory[i] += latency.gpu.models[services[number].model].memory_mb
-            batch[i, number] = size
-    return Contents(percent, held, raw, own, gathering, pressure, half_slo, batch, memory)
+    def held(self, row: int) -> Held:
+        """The services of a content, each with its batch."""
+        pairs = zip(self.service[row].tolist(), self.batch[row].astype(int).tolist(), strict=True)
+        return tuple((number, batch) for number, batch in pairs if batch)
 
 
-@dataclass(frozen=True)
-class _Turn:
-    raw_ms: float
-    gathering_ms: float
-    own: float
-    pressure: float
+def contents_of(
+    turns: Mapping[int, Turns], half_slo_ms: Floats, memory_mb: Floats, usable: Ints, *, buffer: float, most: int
+) -> Contents:
+    """List what slices may hold: up to so many of the services that may use this kind of GPU.
 
-    def takes_ms(self, pressure: float, buffer: float) -> float:
-        return (self.raw_ms * max(1.0, self.own + pressure) + self.gathering_ms) * buffer
-
-
-def _turn(service: Service, latency: LatencyModel, batch: int, percent: int) -> _Turn:
-    own, pressure = latency.parts(service.model, batch, percent)
-    raw = latency.raw_ms(service.model, batch, percent)
-    return _Turn(raw, latency.gathering_ms(service.model, batch), own, pressure)
-
-
-def _listed(services: Sequence[Service], latency: LatencyModel, percent: int, most: int) -> set[Content]:
-    found: set[Content] = set()
-    for pressure in PRESSURES if percent < 100 and latency.interference else PRESSURES[:1]:
-        maker = _Maker(services, latency, percent, pressure)
-        for size in range(1, most + 1):
-            for numbers in combinations(range(len(services)), size):
-                found.update(maker.of(numbers))
-    return found
+    `turns` has by the size of a slice what batches take on it; a service's numbers are at its place in all arrays.
+    """
+    parts = []
+    for percent, each in turns.items():
+        levels = PRESSURES if each.pressure.any() else PRESSURES[:1]
+        takes = np.stack([each.takes_ms(level, buffer) for level in levels])
+        service, batch = _listed(takes, half_slo_ms, usable, most)
+        parts.append(_looked_up(percent, service, batch, each, half_slo_ms, memory_mb))
+    return _joined(parts, buffer)
 
 
-@dataclass(frozen=True)
-class _Maker:
-    """Makes contents that bear a pressure, each with one batch as large as the others leave room for."""
+def contents_with(
+    turns: Mapping[int, Turns], half_slo_ms: Floats, memory_mb: Floats, held: Sequence[tuple[int, Held]], buffer: float
+) -> Contents:
+    """Just these contents, each with the size of its slice."""
+    parts = []
+    for percent, each in held:
+        filled = (*each, *((len(half_slo_ms), 0),) * (MOST_ON_A_SLICE - len(each)))
+        service, batch = np.array([filled]).transpose(2, 0, 1)
+        parts.append(_looked_up(percent, service, batch, turns[percent], half_slo_ms, memory_mb))
+    return _joined(parts, buffer)
 
-    services: Sequence[Service]
-    latency: LatencyModel
-    percent: int
-    pressure: float
 
-    def of(self, numbers: tuple[int, ...]) -> Iterator[Content]:
-        """Contents with just these services."""
-        room = min(self.services[number].slo_ms for number in numbers) / 2
-        for last in numbers if len(numbers) == 2 else numbers[-1:]:
-            steps = BATCH_STEPS if len(numbers) < 3 else COARSE_STEPS
-            yield from self._fill([each for each in numbers if each != last], last, room, steps, ())
+_Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 
-    def _fill(
-        self, first: list[int], last: int, room_ms: float, steps: tuple[int, ...], chosen: Content
-    ) -> Iterator[Content]:
-        if not first:
-            batch = self._largest(last, room_ms)
-            if batch:
-                yield tuple(sorted((*chosen, (last, batch))))
-            return
-        for batch in steps:
-            left = room_ms - self._takes_ms(first[0], batch)
-            if left <= 0:
-                return
-            yield from self._fill(first[1:], last, left, steps, (*chosen, (first[0], batch)))
 
-    def _takes_ms(self, number: int, batch: int) -> float:
-        return _turn(self.services[number], self.latency, batch, self.percent).takes_ms(
-            self.pressure, self.latency.buffer
-        )
+def _joined(parts: Sequence[_Columns], buffer: float) -> Contents:
+    columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    return Contents(buffer, *columns)
 
-    def _largest(self, number: int, room_ms: float) -> int:
-        """The largest batch that takes no longer; latencies are taken to grow with it."""
-        low, high = 0, BATCHES
-        while low < high:
-            middle = (low + high + 1) // 2
-            low, high = (middle, high) if self._takes_ms(number, middle) <= room_ms else (low, middle - 1)
-        return low
+
+def _looked_up(percent: int, service: Ints, batch: Ints, turns: Turns, half_slo: Floats, memory: Floats) -> _Columns:
+    number, there = np.minimum(service, len(half_slo) - 1), batch > 0
+    place = (number, np.maximum(batch, 1) - 1)
+    pressure = np.where(there, turns.pressure[place], 0.0).max(axis=1, initial=0.0)
+    return (
+        np.full(len(service), percent), service, batch.astype(np.float64),
+        np.where(there, turns.raw_ms[place], 0.0), np.where(there, turns.own[place], 0.0),
+        np.where(there, turns.gathering_ms[place], 0.0).sum(axis=1), pressure,
+        np.where(there, half_slo[number], np.inf).min(axis=1, initial=np.inf),
+        CONTEXT_MB + np.where(there, memory[number], 0.0).sum(axis=1),
+    )  # fmt: skip
+
+
+def _listed(takes: Floats, half_slo: Floats, usable: Ints, most: int) -> tuple[Ints, Ints]:
+    """Service and batch of each turn, without repetition and in a fixed order."""
+    kinds = [_singles, _pairs, _threes][:most]
+    found = [np.zeros((0, 2 * MOST_ON_A_SLICE), dtype=np.int64)]
+    for size, kind in enumerate(kinds, start=1):
+        groups = np.array(list(combinations(usable.tolist(), size)), dtype=np.int64).reshape(-1, size)
+        for level in takes if len(groups) else ():
+            for group, batches in kind(level, groups, half_slo):
+                filled = np.full((len(group), 2 * MOST_ON_A_SLICE), len(half_slo), dtype=np.int64)
+                filled[:, :size] = groups[group]
+                filled[:, MOST_ON_A_SLICE:] = 0
+                filled[:, MOST_ON_A_SLICE : MOST_ON_A_SLICE + size] = batches
+                found.append(filled)
+    rows = np.unique(np.concatenate(found), axis=0)
+    return rows[:, :MOST_ON_A_SLICE], rows[:, MOST_ON_A_SLICE:]
+
+
+Batches = Iterator[tuple[Ints, Ints]]
+"""Groups of services by their place in a list, and the batches of their members."""
+
+
+def _singles(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
+    """Every batch: a smaller one bears more pressure and puts less on others."""
+    group, batch = np.nonzero(takes[groups[:, 0]] <= half_slo[groups[:, 0], None] + ROUNDING)
+    yield group, batch[:, None] + 1
+
+
+def _pairs(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
+    """Batches of which neither could be larger."""
+    one, other = takes[groups[:, 0]], takes[groups[:, 1]]
+    room = half_slo[groups].min(axis=1)
+    fits = one[:, :, None] + other[:, None, :] <= room[:, None, None] + ROUNDING
+    largest = fits.copy()
+    largest[:, :-1] &= ~fits[:, 1:]
+    largest[:, :, :-1] &= ~fits[:, :, 1:]
+    group, *batches = np.nonzero(largest)
+    yield group, np.stack(batches, axis=1) + 1
+
+
+def _threes(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
+    """Steps of two batches, and the largest of the third; each of the three is the third once."""
+    room = half_slo[groups].min(axis=1)
+    for last in range(3):
+        first, second = (each for each in range(3) if each != last)
+        left = room[:, None, None] - takes[groups[:, first]][:, STEPS - 1, None]
+        left = left - takes[groups[:, second]][:, None, STEPS - 1]
+        fits = takes[groups[:, last]][:, None, None, :] <= left[..., None] + ROUNDING
+        third = np.where(fits, np.arange(1, BATCHES + 1), 0).max(axis=3)
+        useful = third > 0
+        useful[:, :-1] &= third[:, 1:] < third[:, :-1]
+        useful[:, :, :-1] &= third[:, :, 1:] < third[:, :, :-1]
+        group, a, b = np.nonzero(useful)
+        batches = np.empty((len(group), 3), dtype=np.int64)
+        batches[:, first], batches[:, second], batches[:, last] = STEPS[a], STEPS[b], third[group, a, b]
+        yield group, batches

@@ -12,10 +12,10 @@ def planned_rate(mean: float, tail: float = USUAL_TAIL) -> float:
     """Requests of one second that Poisson arrivals with this mean stay below in this part of all seconds.
 
     By the Cornish-Fisher expansion, which is within one request of the exact count and, unlike it, grows with the mean
-    at every fraction of a request.
+    at every fraction of a request. Never less than the mean.
     """
     z = NormalDist().inv_cdf(tail)
-    return mean + z * sqrt(mean) + (z * z - 1.0) / 6.0
+    return max(mean, mean + z * sqrt(mean) + (z * z - 1.0) / 6.0)
 
 
 def published_rate(mean: int) -> int:

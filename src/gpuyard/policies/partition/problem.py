@@ -1,0 +1,213 @@
+"""What is to be planned, in numbers: services, rates and latencies as arrays; and a plan made of what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.contents import Held, Turns, contents_of, contents_with, turns_of
+from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
+from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
+from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
+from gpuyard.policies.partition.tail import planned_rate
+from gpuyard.policies.partition.ways import Kind, Space, Ways, layouts
+from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
+
+NEEDED = "more GPUs are needed than there are"
+HEADROOM = "its rate is served, but not the peaks that its tail allows for: more GPUs are needed than there are"
+ROUNDING = 1e-6
+NEIGHBOUR = 0.12
+"""A usual pressure of what is on the other slice."""
+
+
+class Used(NamedTuple):
+    """One GPU in use: its slices in percent with what they hold, and what their periods are stretched by."""
+
+    kind: int
+    slices: tuple[tuple[int, Held], ...]
+    stretch: float
+
+
+class Table(NamedTuple):
+    """One kind of GPU, with arrays over services."""
+
+    turns: dict[int, Turns]
+    """By the size of a slice."""
+    usable: NDArray[np.bool_]
+    """Whether a service can use this kind."""
+    model_mb: Floats
+    gbit: Floats
+    """What a request a second takes of the network."""
+    gpu_mb: float
+    buffer: float
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Services by their numbers, GPUs by kinds, which are numbered as the types of the cluster."""
+
+    services: tuple[Service, ...]
+    cluster: Cluster
+    latency: Mapping[str, LatencyModel]
+    tail: float | None
+    """Of seconds in which no more comes than is planned for; None: the mean is planned for."""
+    most_models: int
+    cuts: bool
+
+    @cached_property
+    def wanted(self) -> Floats:
+        """Requests a second that are planned for."""
+        rates = [each.rate_per_s for each in self.services]
+        return np.array(rates if self.tail is None else [planned_rate(each, self.tail) for each in rates])
+
+    @cached_property
+    def gpus(self) -> Ints:
+        """How many there are of each kind."""
+        types = np.array([self.cluster.kinds[kind].gpu_type for kind in self.cluster.node_kind])
+        return np.array([int(self.cluster.node_gpus[types == each].sum()) for each in self.cluster.gpu_types])
+
+    @cached_property
+    def types(self) -> tuple[tuple[str, ...], ...]:
+        """The GPU types of the cluster that each service can use."""
+        return tuple(usable_types(each, self.cluster.gpu_types) for each in self.services)
+
+    @cached_property
+    def able(self) -> Ints:
+        """Services that a whole GPU of some type answers in time, one request at a time."""
+        fits = [min(self._fastest(n), default=np.inf) <= each.slo_ms for n, each in enumerate(self.services)]
+        return np.flatnonzero(fits)
+
+    def _fastest(self, number: int) -> list[float]:
+        model = self.services[number].model
+        return [2 * self.latency[each].alone_ms(model, 1, WHOLE_GPU) for each in self.types[number]]
+
+    def why_never(self, number: int) -> str:
+        """Why no number of GPUs would help."""
+        service = self.services[number]
+        if not self.types[number]:
+            return f"it needs a GPU of type {service.gpu_types}, and there is none"
+        least = min(self._fastest(number))
+        return (
+            f"even one request on a whole GPU takes up to {least:.1f} ms, longer than its SLO of {service.slo_ms:g} ms"
+        )
+
+    @cached_property
+    def alone(self) -> Floats:
+        """About the most of each service that one GPU does with nothing else on it: prices to begin with."""
+        rates = [np.where(table.usable, self._alone(table), ROUNDING) for table in self.tables]
+        best: Floats = np.max(rates, axis=0)
+        return best
+
+    def _alone(self, table: Table) -> Floats:
+        rates = {}
+        for percent, turns in table.turns.items():
+            takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
+            in_time = takes <= self.half_slo_ms[:, None]
+            rates[percent] = np.where(in_time, np.arange(1, BATCHES + 1) * 1000.0 / takes, ROUNDING).max(axis=1)
+        best: Floats = np.max([rates[WHOLE_GPU], *(rates[a] + rates[b] for a, b in layouts(list(rates)))], axis=0)
+        return best
+
+    def space(self, numbers: Ints) -> Space:
+        """The ways to use GPUs for some of the services, which are numbered anew in this order."""
+        return Space(tuple(self._kind(kind, numbers) for kind in range(len(self.gpus))))
+
+    def _kind(self, kind: int, numbers: Ints) -> Kind:
+        table = self.tables[kind]
+        turns = {percent: each.of(numbers) for percent, each in table.turns.items()}
+        contents = contents_of(
+            turns, self.half_slo_ms[numbers], table.model_mb[numbers], np.flatnonzero(table.usable[numbers]),
+            buffer=table.buffer, most=self.most_models,
+        )  # fmt: skip
+        return Kind(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
+
+    def kind_with(self, kind: int, held: Sequence[tuple[int, Held]]) -> Kind:
+        """One kind of GPU with just these contents, for any of the services."""
+        table = self.tables[kind]
+        contents = contents_with(table.turns, self.half_slo_ms, table.model_mb, held, table.buffer)
+        return Kind(kind, contents, table.gpu_mb, table.gbit, self.wanted)
+
+    @cached_property
+    def half_slo_ms(self) -> Floats:
+        """What all turns of a slice may take in sum."""
+        return np.array([each.slo_ms / 2 for each in self.services])
+
+    @cached_property
+    def tables(self) -> tuple[Table, ...]:
+        """Of each kind of GPU."""
+        return tuple(self._table(gpu_type) for gpu_type in self.cluster.gpu_types)
+
+    def _table(self, gpu_type: str) -> Table:
+        latency = self.latency[gpu_type]
+        percents = latency.gpu.slices if self.cuts else (WHOLE_GPU,)
+        known = next(iter(latency.gpu.models))  # stands for a model that is unknown here and will not be used here
+        names = [each.model if each.model in latency.gpu.models else known for each in self.services]
+        models = [latency.gpu.models[name] for name in names]
+        return Table(
+            {percent: turns_of(names, latency, percent) for percent in percents},
+            np.array([gpu_type in types for types in self.types]),
+            np.array([model.memory_mb for model in models]),
+            np.array([network_gbit(model.input_bytes, 1.0) for model in models]),
+            USABLE_MEMORY * latency.gpu.memory_mb,
+            latency.buffer,
+        )
+
+    def used(self, space: Space, ways: Ways, row: int, numbers: Ints) -> Used:
+        """One way, with services by their numbers here."""
+        kind = int(ways.kind[row])
+        slices = space.kinds[kind].slices(int(ways.first[row]), int(ways.second[row]))
+        named = tuple((percent, tuple((int(numbers[i]), b) for i, b in held)) for percent, held in slices)
+        return Used(kind, named, float(ways.stretch[row]))
+
+    def plan(self, found: Iterable[Used]) -> PartitionPlan:
+        """Where the slices are, and for each service that is not served in full how much is missing and why."""
+        slices = tuple(self._slices(found))
+        short = self._short(slices)
+        able = {self.services[number].service_id for number in self.able}
+        numbers = {each.service_id: number for number, each in enumerate(self.services)}
+        why = {
+            name: (NEEDED if rate else HEADROOM) if name in able else self.why_never(numbers[name])
+            for name, rate in short.items()
+        }
+        return PartitionPlan(slices, short, why)
+
+    def _slices(self, found: Iterable[Used]) -> Iterator[Slice]:
+        free = {gpu_type: self._places(gpu_type) for gpu_type in self.cluster.gpu_types}
+        for each in found:
+            gpu_type = self.cluster.gpu_types[each.kind]
+            node, gpu = next(free[gpu_type])
+            yield from self._cut(node, gpu, self.latency[gpu_type], each)
+
+    def _places(self, gpu_type: str) -> Iterator[tuple[str, int]]:
+        for number, name in enumerate(self.cluster.node_names):
+            kind = self.cluster.kinds[self.cluster.node_kind[number]]
+            if kind.gpu_type == gpu_type:
+                yield from ((name, gpu) for gpu in range(kind.gpus))
+
+    def _cut(self, node: str, gpu: int, latency: LatencyModel, used: Used) -> Iterator[Slice]:
+        running = [[Running(self.services[i].model, b, percent) for i, b in held] for percent, held in used.slices]
+        for here, (percent, held) in enumerate(used.slices):
+            beside = [each for k, others in enumerate(running) if k != here for each in others]
+            turns = tuple(
+                Turn(self.services[i].service_id, b, latency.beside_ms(*one, beside) / 1000.0)
+                for (i, b), one in zip(held, running[here], strict=True)
+            )
+            memory = CONTEXT_MB + sum(latency.gpu.models[self.services[i].model].memory_mb for i, _ in held)
+            period = sum(turn.takes_s for turn in turns) * used.stretch
+            yield Slice(node, gpu, percent * 10, memory / 1000.0, turns, period)
+
+    def _short(self, slices: Sequence[Slice]) -> dict[int | str, float]:
+        done = PartitionPlan(tuple(slices)).capacity()
+        served = [done.get(service.service_id, 0.0) for service in self.services]
+        return {
+            service.service_id: max(service.rate_per_s - rate, 0.0)
+            for service, rate, planned in zip(self.services, served, self.wanted, strict=True)
+            if rate < planned * (1 - ROUNDING)
+        }
