@@ -56,7 +56,12 @@ class Present:
     @cached_property
     def blank(self) -> Deployment:
         """The services without any slice."""
-        return replace(self.before, services=self.services, plan=PartitionPlan(()))
+        known = {each.service_id for each in self.services}
+        applications = tuple(
+            each for each in self.before.applications
+            if {each.service_id(stage.name) for stage in each.stages} <= known
+        )  # fmt: skip
+        return replace(self.before, services=self.services, plan=PartitionPlan(()), applications=applications)
 
     @cached_property
     def _tuners(self) -> dict[str, Tuner]:

@@ -221,7 +221,7 @@ class _Problem(Present):
         if not services:
             return self.deployment(rest)
         part, numbers = _part_of(self.before.cluster, places)
-        plan = self.policy.plan(services, part, known_models(part, self.before.latencies))
+        plan = self.policy.plan(services, part, known_models(part, self.before.latencies, self.before.devices))
         slices = tuple(replace(each, gpu=numbers[each.node][each.gpu]) for each in plan.slices if each.turns)
         found = with_fewest_moves(self.before, replace(self.blank, plan=PartitionPlan(slices)), places)
         return self.told((*self.slices(rest), *found.plan.slices))
