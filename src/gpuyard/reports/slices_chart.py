@@ -143,7 +143,6 @@ def _frame(axes: Axes, corner: tuple[float, float], number: int, slices: list[Sl
 
 def _turn(axes: Axes, corner: tuple[float, float], box: _Box, color: str, look: _Look) -> None:
     from matplotlib.patches import Rectangle
-    from matplotlib.patheffects import withStroke
 
     x, y = corner[0] + box.left, corner[1] + box.bottom * BAR
     height = box.height * BAR
@@ -153,7 +152,7 @@ def _turn(axes: Axes, corner: tuple[float, float], box: _Box, color: str, look: 
     fitting = [text for text in box.labels if look.fits(text, box)]
     if fitting and look.is_high_enough(box):
         label = axes.text(x + 1.2, y + height / 2, fitting[0], va="center_baseline", fontsize=look.font, color=INK)
-        label.set_path_effects([withStroke(linewidth=2.2, foreground=PAPER, alpha=0.6)])
+        label.set_bbox({"boxstyle": "round,pad=0.14", "facecolor": PAPER, "alpha": 0.62, "linewidth": 0})
 
 
 def _finish(axes: Axes, rows: int, colors: dict[int | str, str], look: _Look) -> None:
