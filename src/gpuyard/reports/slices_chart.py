@@ -103,8 +103,8 @@ def _colors(of: Deployment) -> dict[int | str, str]:
 
     def shade(number: int) -> str:
         strength = SHADES[(number // len(FIXED)) % len(SHADES)]
-        color = to_rgb(FIXED[number % len(FIXED)])
-        return to_hex(tuple(strength * part for part in color))
+        red, green, blue = to_rgb(FIXED[number % len(FIXED)])
+        return to_hex((strength * red, strength * green, strength * blue))
 
     return {each.service_id: shade(number) for number, each in enumerate(of.services)}
 
