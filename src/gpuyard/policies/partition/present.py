@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.service import Service
@@ -92,9 +92,18 @@ class Present:
         }
         return {place: layout for place, layout in stay.items() if any(held for _, held in layout)}
 
+    @cached_property
+    def _able_of(self) -> Callable[[str, Layout], Mapping[int | str, float]]:
+        """Requests a second of one GPU of a kind; the same are asked for again and again."""
+        return cache(lambda kind, layout: PartitionPlan(self._tuners[kind].cut(("", 0), layout)).capacity())
+
     def able(self, layouts: Mapping[Place, Layout]) -> dict[int | str, float]:
         """Requests a second that all these GPUs can do."""
-        return PartitionPlan(self.slices(layouts)).capacity()
+        total: dict[int | str, float] = {}
+        for place, layout in layouts.items():
+            for name, rate in self._able_of(self.kind(place), layout).items():
+                total[name] = total.get(name, 0.0) + rate
+        return total
 
     def slices(self, layouts: Mapping[Place, Layout]) -> tuple[Slice, ...]:
         """As a plan has them."""

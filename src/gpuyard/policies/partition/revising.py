@@ -26,6 +26,8 @@ WORTH_A_TURN = 0.02
 """The part of a service's rate that a further turn must do to be worth a load."""
 TRIES = 8
 """Choices of so many GPUs to plan anew that are tried."""
+GIVEN_UP = 3
+"""GPUs of which one is given up that are tried."""
 LEAST_RATE = 1e-3
 
 
@@ -45,20 +47,28 @@ def replan(
 
 
 def _smaller(problem: _Problem, found: Deployment, worth: int) -> Deployment:
-    """One GPU less as long as that pays."""
+    """Fewer GPUs as far as that pays: all planned anew, or one after the other given up."""
+    anew = problem.anew()
+    tried = [found, *([anew] if anew is not None else []), *_given_up(problem, found)]
+    paying = [
+        each for each in tried
+        if len(moves(problem.before, each))
+        <= len(moves(problem.before, found)) + worth * (found.plan.gpus - each.plan.gpus)
+    ]  # fmt: skip
+    return min(paying, key=lambda each: (each.plan.gpus, len(moves(problem.before, each))))
+
+
+def _given_up(problem: _Problem, found: Deployment) -> Iterator[Deployment]:
+    """One GPU less each time, as long as the others can take its services."""
     while found.plan.gpus > 1:
         used = _used(found)
-        fewest = sorted(used, key=lambda place: sum(len(part.turns) for part in used[place]))[:TRIES]
-        rest = (problem.without(found, place, set(used)).first() for place in fewest)
+        fewest = sorted(used, key=lambda place: sum(len(part.turns) for part in used[place]))[:GIVEN_UP]
+        rest = (problem.without(found, place, set(used)).on_slices() for place in fewest)
         tried = [each for each in rest if each is not None]
-        best = min(tried, key=lambda each: len(moves(problem.before, each)), default=None)
-        if best is None:
-            return found
-        saved = found.plan.gpus - best.plan.gpus
-        if len(moves(problem.before, best)) > len(moves(problem.before, found)) + worth * saved:
-            return found
-        found = best
-    return found
+        if not tried:
+            return
+        found = min(tried, key=lambda each: len(moves(problem.before, each)))
+        yield found
 
 
 def _used(of: Deployment) -> dict[Place, list[Slice]]:
@@ -78,18 +88,22 @@ class _Problem(Present):
         return replace(self, start=found, places=frozenset(used - {place}))
 
     def first(self) -> Deployment | None:
-        """The first way that serves all: as it is, by other turns, with some GPUs planned anew, then all of them.
+        """The first way that serves all: on the slices there are, with some GPUs planned anew, then all of them.
 
         Where more than one move is needed, all ways are worked out, and the one with the fewest moves is taken.
         """
         found: list[Deployment] = []
-        for way in (self._kept, self._by_turns, self._by_gpus, self._anew):
+        for way in (self.on_slices, self._by_gpus, self.anew):
             one = way()
             if one is not None:
                 found.append(one)
             if found and min(self._cost(each)[0] for each in found) <= 1:
                 break
         return min(found, key=self._cost, default=None)
+
+    def on_slices(self) -> Deployment | None:
+        """Without any cut: all as it is, or by other batches and further turns."""
+        return self._kept() or self._by_turns()
 
     def _cost(self, found: Deployment) -> tuple[int, int]:
         return len(moves(self.before, found)), found.plan.gpus
@@ -120,11 +134,12 @@ class _Problem(Present):
     def _by_turns(self) -> Deployment | None:
         """Other batches, and further turns on slices that are there."""
         layouts = self._tuned(self.layouts())
-        for _ in range(MOST_TURNS_ADDED):
+        for left in range(MOST_TURNS_ADDED, 0, -1):
             missing = self.missing(layouts)
             if not missing:
                 break
-            grown = self._one_more_turn(layouts, missing)
+            worst = max(missing, key=lambda name: missing[name] / self.needed[name])
+            grown = self._one_more_turn(layouts, worst) if len(missing) <= left else None
             if grown is None:
                 return None
             layouts = self._tuned(layouts | grown)
@@ -153,31 +168,35 @@ class _Problem(Present):
         able = self.able({place: layout})
         return sum(max(0.0, 1.0 - able.get(name, 0.0) / rate) for name, rate in wanted.items() if rate > 0)
 
-    def _one_more_turn(self, layouts: Layouts, missing: Mapping[int | str, float]) -> Layouts | None:
-        """The one further turn that does the most of what is missing."""
+    def _one_more_turn(self, layouts: Layouts, name: int | str) -> Layouts | None:
+        """The one further turn that does the most of what a service lacks, on the GPUs with the most room."""
+        wanted = {place: self._wanted(layouts, place) for place in layouts if self.tuner(place).serves(name)}
+        roomy = sorted(wanted, key=lambda place: self._room(layouts[place], place, wanted[place]), reverse=True)
         best: tuple[float, Layouts] | None = None
-        for place in layouts:
-            wanted = self._wanted(layouts, place)
-            before = self._left(layouts[place], place, wanted)
-            for layout in self._with_turn(layouts[place], missing):
-                found = self.tuner(place).best(layout, wanted) if self.tuner(place).fits(layout) else None
-                done = before - found[1] if found is not None else 0.0
-                if found is not None and done > (best[0] if best else WORTH_A_TURN):
-                    best = (done, {place: found[0]})
+        for place in roomy[: 2 * TRIES]:
+            before = self._left(layouts[place], place, wanted[place])
+            for layout in self._with_turn(layouts[place], name):
+                found = self.tuner(place).best(layout, wanted[place]) if self.tuner(place).fits(layout) else None
+                if found is not None and before - found[1] > (best[0] if best else WORTH_A_TURN):
+                    best = (before - found[1], {place: found[0]})
                     if found[1] <= ROUNDING:
                         return best[1]
         return best[1] if best else None
 
-    def _with_turn(self, layout: Layout, missing: Mapping[int | str, float]) -> Iterator[Layout]:
+    def _room(self, layout: Layout, place: Place, wanted: Mapping[int | str, float]) -> float:
+        """What a GPU does beyond what it has to: the least of its services counts."""
+        able = self.able({place: layout})
+        return min(1.0 - min(wanted[name] / rate, 1.0) for name, rate in able.items())
+
+    def _with_turn(self, layout: Layout, name: int | str) -> Iterator[Layout]:
         most = getattr(self.policy, "most_models", MOST_MODELS)
-        for name in missing:
-            for here, (percent, held) in enumerate(layout):
-                if len(held) < most and name not in dict(held):
-                    yield (*layout[:here], (percent, (*held, (name, 1))), *layout[here + 1 :])
+        for here, (percent, held) in enumerate(layout):
+            if len(held) < most and name not in dict(held):
+                yield (*layout[:here], (percent, (*held, (name, 1))), *layout[here + 1 :])
 
     def _by_gpus(self) -> Deployment | None:
         """As few GPUs as possible planned anew for what the others leave; the fewest moves of some tries."""
-        layouts = self.layouts()
+        layouts = self._tuned(self.layouts())
         ranked = self._ranked(layouts)
         count = 1
         while count < len(self.allowed):
@@ -212,7 +231,8 @@ class _Problem(Present):
     def _mean(self, planned: float) -> float:
         return planned if self.tail is None else mean_for(planned, self.tail) * (1 + ROUNDING)
 
-    def _anew(self) -> Deployment | None:
+    def anew(self) -> Deployment | None:
+        """All GPUs planned anew."""
         found = self._planned(self.services, self.allowed, {})
         return self.valid(found) if found is not None else None
 

@@ -173,10 +173,19 @@ class _Loop:
             found.append(layout)
         return found
 
+    def _placed(self, layouts: Sequence[Layout]) -> Iterator[tuple[Place, Tuner, Layout]]:
+        """Each on a GPU, without services that cannot use it."""
+        for (place, kind), layout in zip(self.places, layouts, strict=False):
+            tuner = self.tuners[kind]
+            yield (
+                place,
+                tuner,
+                tuple((size, tuple(each for each in held if tuner.serves(each[0]))) for size, held in layout),
+            )
+
     def _predicted(self, layouts: Sequence[Layout]) -> tuple[dict[int | str, float], dict[int | str, float]]:
         """The longest time until an answer of each service, and its requests a second."""
-        slices = [part for (place, kind), layout in zip(self.places, layouts, strict=False)
-                  for part in self.tuners[kind].cut(place, layout)]  # fmt: skip
+        slices = [part for place, tuner, layout in self._placed(layouts) for part in tuner.cut(place, layout)]
         latency: dict[int | str, float] = {}
         for part in slices:
             for turn in part.turns:
@@ -186,9 +195,8 @@ class _Loop:
     def emitted(self, wishes: _Wishes) -> PartitionPlan:
         """The plan of one step: where a promise would break, with other batches or without that slice."""
         slices: list[Slice] = []
-        for (place, kind), layout in zip(self.places, self.cut(wishes), strict=False):
-            mended = self._mended(self.tuners[kind], place, layout)
-            slices += [part for part in self.tuners[kind].cut(place, mended) if part.turns]
+        for place, tuner, layout in self._placed(self.cut(wishes)):
+            slices += [part for part in tuner.cut(place, self._mended(tuner, place, layout)) if part.turns]
         able = PartitionPlan(tuple(slices)).capacity()
         short = {
             name: max(service.rate_per_s - able.get(name, 0.0), 0.0) for name, service in self.by_id.items()

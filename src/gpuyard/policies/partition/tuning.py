@@ -14,12 +14,13 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY
+from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.model import BATCHES
 
 STEPS = (
     tuple(range(1, BATCHES + 1)),
-    (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30, 32),
-    (1, 2, 3, 4, 6, 8, 12, 16, 24),
+    (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32),
+    (1, 2, 3, 4, 6, 8, 12, 16),
 )
 """Batches that are tried for one, two or three services on a slice."""
 
@@ -94,8 +95,20 @@ class Tuner:
             found.append(Slice(*place, percent * 10, memory / 1000.0 if held else 0.0, turns, period))
         return tuple(found)
 
+    def serves(self, service: int | str) -> bool:
+        """Whether a service can use this kind of GPU."""
+        types = [each for each in self.services[service].gpu_types.split("|") if each.strip()]
+        return not types or self.latency.gpu.key in map(gpu_key, types)
+
     def _model(self, service: int | str) -> str:
         return self.services[service].model
+
+    def _parts(self, model: str, batch: int, percent: int) -> tuple[float, float]:
+        """The own part of a batch's interference factor, and the pressure that it puts on others."""
+        gpu = self.latency.gpu
+        if not self.latency.interference:
+            return 1.0, 0.0
+        return gpu.interference.parts(gpu.models[model].traffic_of(batch), percent)
 
     def _list_choices(self, percent: int, names: tuple[int | str, ...]) -> _Choices:
         half = min(self.services[name].slo_ms for name in names) / 2
@@ -105,7 +118,7 @@ class Tuner:
         rows = [row for row in product(steps, repeat=len(names))
                 if sum(ms[b] for ms, b in zip(takes, row, strict=True)) <= half]  # fmt: skip
         batches = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
-        parts = [{b: self.latency.parts(model, b, percent) for b in steps} for model in models]
+        parts = [{b: self._parts(model, b, percent) for b in steps} for model in models]
         raw = [[self.latency.raw_ms(model, b, percent) for model, b in zip(models, row, strict=True)] for row in rows]
         own = [[part[b][0] for part, b in zip(parts, row, strict=True)] for row in rows]
         others = [max(part[b][1] for part, b in zip(parts, row, strict=True)) for row in rows]
