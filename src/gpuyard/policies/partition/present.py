@@ -64,12 +64,13 @@ class Present:
         return replace(self.before, services=self.services, plan=PartitionPlan(()), applications=applications)
 
     @cached_property
-    def _tuners(self) -> dict[str, Tuner]:
+    def tuners(self) -> dict[str, Tuner]:
+        """By GPU type."""
         return {kind: Tuner(self.blank.service, latency) for kind, latency in self.blank.latency.items()}
 
     def tuner(self, place: Place) -> Tuner:
         """Of the kind that this GPU is."""
-        return self._tuners[self.kind(place)]
+        return self.tuners[self.kind(place)]
 
     def kind(self, place: Place) -> str:
         """Of this GPU."""
@@ -95,7 +96,7 @@ class Present:
     @cached_property
     def _able_of(self) -> Callable[[str, Layout], Mapping[int | str, float]]:
         """Requests a second of one GPU of a kind; the same are asked for again and again."""
-        return cache(lambda kind, layout: PartitionPlan(self._tuners[kind].cut(("", 0), layout)).capacity())
+        return cache(lambda kind, layout: PartitionPlan(self.tuners[kind].cut(("", 0), layout)).capacity())
 
     def able(self, layouts: Mapping[Place, Layout]) -> dict[int | str, float]:
         """Requests a second that all these GPUs can do."""

@@ -201,15 +201,21 @@ class _Problem(Present):
         count = 1
         while count < len(self.allowed):
             found = []
-            for chosen in islice(combinations(ranked[: count + TRIES], count), TRIES if count == 1 else TRIES // 2):
+            for chosen in islice(combinations(ranked[: count + TRIES], count), TRIES if count == 1 else 2):
                 rest = {place: layout for place, layout in layouts.items() if place not in chosen}
-                one = self._planned(self._remaining(rest), chosen, rest)
+                left = self._remaining(rest)
+                one = self._planned(left, chosen, rest) if self._may_fit(left, count) else None
                 if one is not None and self.valid(one):
                     found.append(one)
             if found:
                 return min(found, key=self._cost)
             count *= 2
         return None
+
+    def _may_fit(self, services: Sequence[Service], gpus: int) -> bool:
+        """Whether so many GPUs could be enough, each used as well as it can be."""
+        least = [min(tuner.least_gpus(each.service_id) for tuner in self.tuners.values()) for each in services]
+        return sum(each.rate_per_s * cost for each, cost in zip(services, least, strict=True)) <= gpus
 
     def _ranked(self, layouts: Layouts) -> list[Place]:
         """Unused GPUs first, one of each kind before further ones, then those with the fewest turns."""

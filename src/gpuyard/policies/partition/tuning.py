@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
+from math import inf
 
 import numpy as np
 
@@ -59,6 +60,7 @@ class Tuner:
     def __init__(self, services: Mapping[int | str, Service], latency: LatencyModel) -> None:
         self.services, self.latency = services, latency
         self._choices = cache(self._list_choices)
+        self._least_gpus = cache(self._least_of)
 
     def fits(self, layout: Layout) -> bool:
         """Whether all models on a GPU stay within its memory."""
@@ -94,6 +96,18 @@ class Tuner:
             period = sum(turn.takes_s for turn in turns)
             found.append(Slice(*place, percent * 10, memory / 1000.0 if held else 0.0, turns, period))
         return tuple(found)
+
+    def least_gpus(self, service: int | str) -> float:
+        """What a request a second takes of GPUs at the least; inf where none answers in time."""
+        return float(self._least_gpus(service))
+
+    def _least_of(self, service: int | str) -> float:
+        model, slo_ms = self._model(service), self.services[service].slo_ms
+        points = [
+            (ms, ms / batch * percent / 1e5) for percent in self.latency.gpu.slices for batch in range(1, BATCHES + 1)
+            for ms in [self.latency.alone_ms(model, batch, percent)]
+        ]  # fmt: skip
+        return min((cost for ms, cost in points if 2 * ms <= slo_ms), default=inf) if self.serves(service) else inf
 
     def serves(self, service: int | str) -> bool:
         """Whether a service can use this kind of GPU."""
