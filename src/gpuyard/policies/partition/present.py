@@ -16,6 +16,7 @@ from gpuyard.policies.partition.tuning import Layout, Tuner, held_by
 
 ROUNDING = 1e-9
 MISSING = "more GPUs are needed than there are"
+PEAKS = f"its rate is served, but not its peaks: {MISSING}"
 
 Layouts = dict[Place, Layout]
 
@@ -128,7 +129,10 @@ class Present:
             each.service_id: max(each.rate_per_s - able.get(each.service_id, 0.0), 0.0) for each in self.services
             if able.get(each.service_id, 0.0) < self.needed[each.service_id] * (1 - 1e-6)
         }  # fmt: skip
-        return replace(self.blank, plan=PartitionPlan(slices, short, dict.fromkeys(short, MISSING)))
+        return replace(
+            self.blank,
+            plan=PartitionPlan(slices, short, {name: MISSING if rate else PEAKS for name, rate in short.items()}),
+        )
 
     def valid(self, found: Deployment) -> Deployment | None:
         """Itself, if all is served and every promise kept."""
