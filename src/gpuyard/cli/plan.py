@@ -2,37 +2,54 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.output import Format, say
 
 if TYPE_CHECKING:
     from gpuyard.policies.partition import Partition
+    from gpuyard.policies.partition.deployment import Deployment
 
 UNSERVED = 3
 """The exit code where not all that is asked for can be served."""
-SHOWN = ("service", "model", "batch", "rate", "predicted_latency_ms", "slo_ms")
-"""Of each turn, in a table."""
 
 
 def plan(
-    tasks: Annotated[Path, typer.Argument(metavar="TASKS", help="A task list, or a YAML file of services.")],
-    gpus: Annotated[str, typer.Option(metavar="4x2080ti", help="GPUs that there are.")] = "4x2080ti",
-    policy: Annotated[str, typer.Option(metavar="NAME", help="elastic, squishy, greedy or exhaustive.")] = "elastic",
+    tasks: Annotated[
+        Path, typer.Argument(metavar="TASKS", help="A task list, a YAML file of services, or an application's JSON.")
+    ],
+    gpus: Annotated[str | None, typer.Option(metavar="4x2080ti", help="GPUs that there are.")] = None,
+    policy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="elastic, squishy, greedy, exhaustive or self-tuning.")
+    ] = None,
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Latencies: model,percent,batch,milliseconds.")
     ] = None,
-    interference: Annotated[bool, typer.Option(help="Count what neighbours on a GPU do to each other.")] = True,
-    buffer: Annotated[float, typer.Option(help="Factor on every predicted latency.")] = 1.1,
+    interference: Annotated[
+        bool | None,
+        typer.Option("--interference/--no-interference", help="Count what neighbours on a GPU do to each other."),
+    ] = None,
+    buffer: Annotated[float | None, typer.Option(help="Factor on every predicted latency; 1.1 if not given.")] = None,
     minimise: Annotated[
         str | None, typer.Option(metavar="gpus", help="Look for the fewest GPUs, however long that takes.")
     ] = None,
     faithful: Annotated[bool, typer.Option("--faithful", help="Plan as gpulet does, with its faults.")] = False,
+    rate: Annotated[
+        list[str] | None, typer.Option(metavar="[APP=]RATE", help="Requests a second of gpulet's applications.")
+    ] = None,
+    scheduler: Annotated[Path | None, typer.Option(metavar="FILE.json", help="gpulet's scheduler settings.")] = None,
+    devices: Annotated[Path | None, typer.Option(metavar="FILE.json", help="gpulet's GPU types.")] = None,
+    before: Annotated[
+        Path | None, typer.Option("--from", metavar="PLAN.json", help="Keep what can be kept of this plan.")
+    ] = None,
+    what_if: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CHANGE", help="Compare with +20%, MODEL=RATE or +MODEL:RATE:SLO."),
+    ] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.png|.svg", help="Draw the GPUs and slices.")] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the plan as gpulet's ModelList.txt.")
     ] = None,
@@ -42,63 +59,64 @@ def plan(
 
     Exits with 3 where not all requests can be served; what is missing is said for each service.
     """
+    from gpuyard.cli.plan_settings import PlanOptions, planned, planned_from
+    from gpuyard.cli.plan_views import show_plan
     from gpuyard.core.errors import GpuyardError
-    from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
-    from gpuyard.policies.partition.deployment_files import as_json
-    from gpuyard.profiles.inference import read_latencies
-    from gpuyard.profiles.step_files import write_whole
-    from gpuyard.traces.services import model_list, read_services
+    from gpuyard.policies.partition.deployment_files import as_json, load_plan
+    from gpuyard.policies.partition.moves import moves
+    from gpuyard.traces.services import read_asked
 
-    services = tuple(read_services(tasks))
-    cluster = serving_cluster(gpus)
-    latencies = read_latencies(profile) if profile is not None else None
-    chosen = _policy(policy, faithful, interference=interference, buffer=buffer, minimise=_only_gpus(minimise))
-    found = chosen.plan(services, cluster, known_models(cluster, latencies))
-    deployment = Deployment(services, cluster, found, buffer, interference, faithful, latencies)
-    told = as_json(deployment)
+    options = PlanOptions(gpus, policy, profile, interference, buffer, minimise, faithful, scheduler, devices)
+    asked = read_asked(tasks, _rates(rate or []))
+    present = load_plan(before) if before is not None else None
+    found, chosen = planned(asked, options) if present is None else planned_from(present, asked, options)
+    told = as_json(found)
     if told["violations"] and not faithful:
-        raise GpuyardError(f"the plan of {policy} does not hold: {told['violations'][0]}")
-    if output is not None:
-        write_whole(output, model_list(found))
-    _print(told, format)
+        raise GpuyardError(f"the plan of {policy or 'elastic'} does not hold: {told['violations'][0]}")
+    if present is not None:
+        told["moves"] = [str(each) for each in moves(present, found)]
+    _write(found, output, picture)
+    if what_if:
+        _compare(found, chosen, what_if, format)
+        return
+    show_plan(told, format)
     if not told["feasible"]:
         raise typer.Exit(UNSERVED)
 
 
-def _only_gpus(minimise: str | None) -> bool | None:
+def _rates(given: list[str]) -> dict[str, float]:
+    """By application; "" for a rate without a name."""
     from gpuyard.core.errors import InputError
 
-    if minimise not in (None, "gpus"):
-        raise InputError("is nothing that can be minimised; gpus can", field="minimise", value=minimise)
-    return True if minimise else None
+    found: dict[str, float] = {}
+    for text in given:
+        name, _, number = text.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = 0.0
+        if not 0 < value < float("inf"):
+            raise InputError("must be a number above 0, or APP=NUMBER", field="rate", value=text)
+        found[name] = value
+    return found
 
 
-def _policy(name: str, faithful: bool, **options: Any) -> Partition:
-    from gpuyard.core.errors import InputError, nearest
-    from gpuyard.policies.partition.published.policy import SHIPPED
-    from gpuyard.policies.registry import PARTITIONS
+def _write(found: Deployment, output: Path | None, picture: Path | None) -> None:
+    from gpuyard.profiles.step_files import write_whole
+    from gpuyard.traces.services import model_list
 
-    if not faithful:
-        found: Partition = PARTITIONS.find(name, **options)
-        return found
-    if name not in SHIPPED:
-        raise InputError("has no published variant", field="policy", value=name, hint=nearest(name, SHIPPED))
-    return SHIPPED[name](interference=options["interference"], buffer=options["buffer"])
+    if output is not None:
+        write_whole(output, model_list(found.plan))
+    if picture is not None:
+        from gpuyard.reports.slices_chart import draw_slices
+
+        draw_slices(found, picture)
+        say(f"picture: {picture}")
 
 
-def _print(told: dict[str, Any], format: Format) -> None:
-    if format == Format.json:
-        json.dump(told, sys.stdout, indent=2)
-        sys.stdout.write("\n")
-        return
-    rows = [
-        {name: each[name] for name in ("gpu", "share", "duty_ms")} | {name: model[name] for name in SHOWN}
-        for each in told["slices"] for model in each["models"]
-    ]  # fmt: skip
-    emit(rows, format)
-    if format == Format.table:
-        say(f"{told['gpus_used']} GPU{'' if told['gpus_used'] == 1 else 's'} used")
-        for each in told["violations"]:
-            say(f"not kept: {each}")
-        for each in told["unserved"]:
-            say(f"not served: {each['rate']:g} requests/s of {each['service']}: {each['reason']}")
+def _compare(found: Deployment, policy: Partition, changes: list[str], format: Format) -> None:
+    from gpuyard.cli.plan_views import show_outlooks
+    from gpuyard.policies.partition.what_if import outlook
+
+    others: list[tuple[str, Any]] = [(", ".join(changes), outlook(found, changes, policy))]
+    show_outlooks(outlook(found, (), policy), others, format)

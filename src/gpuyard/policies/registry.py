@@ -136,7 +136,8 @@ TIMESHARES = Kind(
 
 PARTITIONS = Kind(
     "partition", "a partition policy",
-    {name: f"partition.elastic:{name.capitalize()}" for name in ("elastic", "squishy", "greedy", "exhaustive")},
+    {name: f"partition.elastic:{name.capitalize()}" for name in ("elastic", "squishy", "greedy", "exhaustive")}
+    | {"self-tuning": "partition.self_tuning:SelfTuning"},
     "gpuyard.partitions", "plan",
 )  # fmt: skip
 MULTIPLEXERS = Kind("multiplex", "a multiplex policy", {}, "gpuyard.multiplexers", "plan")

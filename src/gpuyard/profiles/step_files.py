@@ -91,12 +91,12 @@ def write_profiles(profiles: Sequence[StepProfile], folder: Path) -> list[Path]:
     return [folder / f"{name}.yaml" for name in texts]
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file under a temporary name beside its place, and move it there when it is complete."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
         temporary.replace(path)
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}", file=path) from None

@@ -24,6 +24,8 @@ FIXED = ("#268bbf", "#db7226", "#26ad88", "#d48db3", "#e9ad26", "#6fbfec", "#8e8
 DASHES = ("solid", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)))
 """A second way to tell lines apart, for print and for any eye."""
 
+WIDTH = 7.6
+"""Inches of a chart, unless it has much to show."""
 TITLE_LETTERS = 78
 LEGEND_LETTERS = 96
 """Roughly how many letters fit beside each other on a chart."""
@@ -38,7 +40,7 @@ _SCALE = 1.6
 """Pixels of PNG to points of layout: sharp on today's screens, small on disk."""
 
 
-def new_figure(width: float = 7.6, height: float = 3.4, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
+def new_figure(width: float = WIDTH, height: float = 3.4, rows: int = 1, **options: Any) -> tuple[Figure, list[Axes]]:
     """Return a figure and its panels, one above the other, in gpuyard's look."""
     from matplotlib.figure import Figure
 
@@ -52,11 +54,11 @@ def new_figure(width: float = 7.6, height: float = 3.4, rows: int = 1, **options
     return figure, axes
 
 
-def legend_above(axes: Axes, handles: list[Any], labels: list[str]) -> None:
+def legend_above(axes: Axes, handles: list[Any], labels: list[str], width: float = WIDTH) -> None:
     """Put the legend above the panel, flush left, out of the data's way, in as many columns as there is room for."""
     # A leading underscore would hide an entry, and labels are the user's text.
     shown = [f" {label}" if label.startswith("_") else label for label in map(shorten, labels)]
-    columns = max(1, min(len(shown), LEGEND_LETTERS // (max(map(len, shown), default=0) + 7)))
+    columns = max(1, min(len(shown), int(LEGEND_LETTERS * width / WIDTH) // (max(map(len, shown), default=0) + 7)))
     axes.legend(
         handles, shown, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False, borderaxespad=0.2,
         handlelength=1.8, columnspacing=1.6, labelcolor=INK, fontsize=9,
@@ -87,6 +89,15 @@ def to_svg(figure: Figure, name: str) -> str:
 
 def to_png(figure: Figure, title: str) -> bytes:
     """Draw as a PNG on paper white, with its title in the picture since it travels alone."""
+    return _alone(figure, title, format="png", dpi=100 * _SCALE, metadata={"Software": "gpuyard"})
+
+
+def to_svg_alone(figure: Figure, title: str) -> bytes:
+    """Draw as an SVG that needs no page: the same picture as the PNG."""
+    return _alone(figure, title, format="svg", metadata={"Date": None, "Creator": "gpuyard"})
+
+
+def _alone(figure: Figure, title: str, **options: Any) -> bytes:
     from matplotlib.transforms import Bbox
 
     width, height = figure.get_size_inches()
@@ -99,7 +110,7 @@ def to_png(figure: Figure, title: str) -> bytes:
         heading.set(fontsize=12, fontweight="bold", color=INK)
         buffer = io.BytesIO()
         page = Bbox.from_bounds(0, 0, width, height + space)
-        figure.savefig(buffer, format="png", dpi=100 * _SCALE, bbox_inches=page, metadata={"Software": "gpuyard"})
+        figure.savefig(buffer, bbox_inches=page, **options)
         heading.remove()
     return buffer.getvalue()
 

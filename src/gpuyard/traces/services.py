@@ -3,42 +3,79 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gpuyard.core.application import Application
 from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import PartitionPlan
 from gpuyard.profiles.inference import gpulet_ids, inference_model
+from gpuyard.traces.applications import from_record, read_gpulet_applications
 from gpuyard.traces.source import Source
-from gpuyard.traces.yaml_rows import Record, read_records
+from gpuyard.traces.yaml_rows import Record, read_lists
 
 VERSION = "services/1"
 _FIELDS = ("service_id", "model", "rate_per_s", "slo_ms", "priority", "gpu_types")
 """What a planner of slices goes by; it would pass over all else that a service may have."""
 
 
-def read_services(path: str | Path) -> list[Service]:
-    """Read a list of services; one that nobody asks anything of is left out."""
+@dataclass(frozen=True)
+class Asked:
+    """All that a file asks for."""
+
+    services: tuple[Service, ...]
+    applications: tuple[Application, ...] = ()
+
+
+def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> Asked:
+    """Read services and applications; one that nobody asks anything of is left out.
+
+    `rates` are those of gpulet's applications, whose files have none; "" is for all others.
+    """
     check_path(path, "tasks")
     if not Path(path).is_file():
         raise InputError("does not exist", file=path, hint="Name a task list, or a YAML file of services")
+    if Path(path).suffix.lower() == ".json":
+        return Asked((), _without_twins(path, read_gpulet_applications(Path(path), rates or {})))
+    if rates:
+        raise InputError("is for gpulet's applications; this file has its rates", file=path, field="rate")
     source = Source.open(path)
-    if Path(path).suffix.lower() in (".yaml", ".yml"):
-        found = [(record.row, _from_record(source, record)) for record in read_records(source, VERSION, "services")]
-    else:
-        found = list(_task_list(source))
+    if Path(path).suffix.lower() not in (".yaml", ".yml"):
+        listed = _unique(path, list(_task_list(source)))
+        if not listed:
+            raise InputError("names no service with a rate above 0", file=path)
+        return Asked(listed)
+    lists = read_lists(source, VERSION, ("services", "applications"))
+    services = _unique(path, [(record.row, _from_record(source, record)) for record in lists["services"]])
+    return Asked(services, _without_twins(path, [from_record(source, each) for each in lists["applications"]]))
+
+
+def read_services(path: str | Path) -> list[Service]:
+    """Read a list of services alone."""
+    found = read_asked(path)
+    if found.applications:
+        raise InputError("has applications, and services alone are asked for", file=path)
+    return list(found.services)
+
+
+def _unique(path: str | Path, found: list[tuple[int, Service]]) -> tuple[Service, ...]:
     for service, times in Counter(service.service_id for _, service in found).items():
         if times > 1:
             row = [row for row, each in found if each.service_id == service][1]
             rule = "stands twice: a service has one rate and one SLO"
             raise InputError(rule, file=path, row=row, field="service_id", value=service)
-    if not found:
-        raise InputError("names no service with a rate above 0", file=path)
-    return [service for _, service in found]
+    return tuple(service for _, service in found)
+
+
+def _without_twins(path: str | Path, found: list[Application]) -> tuple[Application, ...]:
+    for name, times in Counter(each.name for each in found).items():
+        if times > 1:
+            raise InputError("stands twice: an application has one rate and one SLO", file=path, value=name)
+    return tuple(found)
 
 
 def _from_record(source: Source, record: Record) -> Service:

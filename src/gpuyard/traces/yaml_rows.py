@@ -23,6 +23,11 @@ class Record:
 
 def read_records(source: Source, version: str, name: str) -> list[Record]:
     """Return the entries under `name` of a file that begins 'gpuyard: VERSION'."""
+    return read_lists(source, version, (name,))[name]
+
+
+def read_lists(source: Source, version: str, names: tuple[str, ...]) -> dict[str, list[Record]]:
+    """Return the entries under each of these names; one of them must be there, and have some."""
     root, construct = _compose(source)
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"must begin with 'gpuyard: {version}'", file=source.name, row=1)
@@ -34,15 +39,19 @@ def read_records(source: Source, version: str, name: str) -> list[Record]:
             value=heading,
         )  # fmt: skip
     for key, (node, _) in parts.items():
-        if key not in ("gpuyard", name):
+        if key not in ("gpuyard", *names):
+            known = " and ".join(f"'{each}'" for each in ("gpuyard", *names))
             raise InputError(
-                f"is not a part of this file, which has 'gpuyard' and '{name}'", file=source.name,
+                f"is not a part of this file, which has {known}", file=source.name,
                 row=node.start_mark.line + 1, value=key,
             )  # fmt: skip
-    entries = parts[name][1] if name in parts else None
-    if not isinstance(entries, yaml.SequenceNode) or not entries.value:
-        raise InputError("must be a list with at least one entry", file=source.name, field=name)
-    return [_record(source, node, construct) for node in entries.value]
+    found: dict[str, list[Record]] = {name: [] for name in names}
+    for name in [each for each in names if each in parts] or names[:1]:
+        entries = parts[name][1] if name in parts else None
+        if not isinstance(entries, yaml.SequenceNode) or not entries.value:
+            raise InputError("must be a list with at least one entry", file=source.name, field=name)
+        found[name] = [_record(source, node, construct) for node in entries.value]
+    return found
 
 
 def _compose(source: Source) -> tuple[Any, Any]:

@@ -5,33 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import inf
 
+from gpuyard.core.application import Application
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.check import Violation, violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
-from gpuyard.profiles.gpus import parse_groups
+from gpuyard.profiles.gpus import gpu_key, parse_groups
 from gpuyard.profiles.inference import InferenceModel, Latencies, ServingGpu, serving_gpu, with_latencies
 
+Devices = Mapping[str, ServingGpu]
+"""GPU types of the user's own, by their keys."""
 
-def serving_cluster(gpus: str) -> Cluster:
+
+def serving_cluster(gpus: str, devices: Devices | None = None) -> Cluster:
     """GPUs such as "4x2080ti+2x3080" as a cluster, one node for each kind."""
-    return cluster_of(parse_groups(gpus))
+    return cluster_of(parse_groups(gpus), devices=devices)
 
 
-def cluster_of(gpus: Sequence[tuple[int, str]], names: tuple[str, ...] = ()) -> Cluster:
+def cluster_of(gpus: Sequence[tuple[int, str]], names: tuple[str, ...] = (), devices: Devices | None = None) -> Cluster:
     """So many GPUs of a kind on each node; raises InputError for a kind that has no latencies."""
-    known = [(count, serving_gpu(name)) for count, name in gpus]
+    known = [(count, _known_gpu(name, devices)) for count, name in gpus]
     kinds = [
         NodeKind(gpus=count, gpu_type=gpu.key, gpu_memory_gb=gpu.memory_mb / 1000) for count, gpu in known
     ]  # fmt: skip
     return Cluster(tuple(NodeGroup(1, kind) for kind in kinds), names)
 
 
-def known_models(cluster: Cluster, latencies: Latencies | None = None) -> dict[str, ServingGpu]:
-    """What is known of models on each GPU type of a cluster: the bundled figures, or latencies of the user's own."""
-    known = {gpu_type: serving_gpu(gpu_type) for gpu_type in cluster.gpu_types}
+def _known_gpu(gpu_type: str, devices: Devices | None) -> ServingGpu:
+    own = (devices or {}).get(gpu_key(gpu_type))
+    return own if own is not None else serving_gpu(gpu_type)
+
+
+def known_models(
+    cluster: Cluster, latencies: Latencies | None = None, devices: Devices | None = None
+) -> dict[str, ServingGpu]:
+    """What is known of models on each GPU type of a cluster: the bundled figures, or those of the user's own."""
+    known = {gpu_type: _known_gpu(gpu_type, devices) for gpu_type in cluster.gpu_types}
     return {key: with_latencies(gpu, latencies) if latencies else gpu for key, gpu in known.items()}
 
 
@@ -49,6 +61,10 @@ class Deployment:
     """Whether gpulet's own planner made it: latencies are read as it reads them."""
     latencies: Latencies | None = None
     """The user's own, instead of the bundled ones."""
+    applications: tuple[Application, ...] = ()
+    """Whose stages are among the services."""
+    devices: Devices | None = None
+    """GPU types of the user's own; latencies of the user's own are put before theirs."""
 
     @cached_property
     def service(self) -> Mapping[int | str, Service]:
@@ -60,18 +76,33 @@ class Deployment:
         """By GPU type, what batches take as the plan counts them: with its buffer."""
         return self.latency_with(self.buffer)
 
+    @cached_property
+    def known(self) -> Mapping[str, ServingGpu]:
+        """By GPU type, what is known of models on it."""
+        return known_models(self.cluster, self.latencies, self.devices)
+
     def latency_with(self, buffer: float) -> Mapping[str, LatencyModel]:
         """By GPU type, what batches take with another buffer; 1 is what is expected in truth."""
         reading = InferenceModel.published_ms if self.published else InferenceModel.cautious_ms
-        known = known_models(self.cluster, self.latencies)
         return latency_models(
-            self.services, self.cluster, known,
+            self.services, self.cluster, self.known,
             buffer=buffer, interference=self.interference, interpolation=reading,
         )  # fmt: skip
 
     def violations(self) -> list[Violation]:
         """All promises that the plan does not keep."""
         return violations(self.plan, self.services, self.cluster, self.latency)
+
+    def answer_ms(self, service: int | str) -> float:
+        """The longest time until a service answers, as planned; inf where it is not served."""
+        times = [part.answer_s for part in self.plan.slices for turn in part.turns if turn.service == service]
+        return max(times, default=inf) * 1000
+
+    def end_to_end_ms(self, application: Application) -> float:
+        """The longest time until the last stage of an application answers."""
+        return application.longest(
+            {stage.name: self.answer_ms(application.service_id(stage.name)) for stage in application.stages}
+        )
 
     def gpu_number(self, part: Slice) -> int:
         """A slice's GPU, counted through all nodes."""

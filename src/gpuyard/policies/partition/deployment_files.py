@@ -3,82 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
+from gpuyard.core.application import Application, Stage
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment, cluster_of
+from gpuyard.policies.partition.deployment_schema import ApplicationEntry, DeviceEntry, PlanFile, SliceEntry
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
-from gpuyard.profiles.inference import BATCHES
+from gpuyard.profiles.checking import check
+from gpuyard.profiles.inference import InferenceModel, Interference, ServingGpu, Traffic
 from gpuyard.profiles.json_files import read_json
 from gpuyard.profiles.step_files import write_whole
 
 VERSION = "plan/1"
 
 
-class _Gpus(Strict):
-    node: str = Field(min_length=1)
-    type: str = Field(min_length=1)
-    count: int = Field(ge=1)
-
-
-class _Service(Strict):
-    service: int | str
-    model: str
-    rate: Positive
-    slo_ms: Positive
-    priority: int = 0
-    gpu_types: str = ""
-
-
-class _Turn(Strict):
-    service: int | str
-    model: str
-    batch: int = Field(ge=1, le=BATCHES)
-    rate: NotNegative
-    takes_ms: Positive
-    predicted_latency_ms: Positive
-    slo_ms: Positive
-
-
-class _Slice(Strict):
-    gpu: int = Field(ge=0)
-    share: float = Field(gt=0, le=1)
-    memory_gb: NotNegative
-    duty_ms: NotNegative
-    models: list[_Turn]
-
-
-class _Unserved(Strict):
-    service: int | str
-    model: str
-    rate: NotNegative
-    reason: str
-
-
-class _File(Strict):
-    gpuyard: str
-    feasible: bool
-    gpus_used: int
-    violations: list[str]
-    slices: list[_Slice]
-    unserved: list[_Unserved]
-    gpus: list[_Gpus] = Field(min_length=1)
-    services: list[_Service] = Field(min_length=1)
-    buffer: float = Field(ge=1, allow_inf_nan=False)
-    interference: bool
-    published: bool = False
-    latencies: dict[str, dict[int, dict[int, Positive]]] | None = None
-
-
 def as_json(of: Deployment) -> dict[str, Any]:
     """All of a deployment, and what its plan does not keep; GPUs are numbered through all nodes."""
     model = {each.service_id: each.model for each in of.services}
     kinds = [of.cluster.kinds[kind] for kind in of.cluster.node_kind]
+    able = of.plan.capacity()
     return {
         "gpuyard": VERSION,
         "feasible": not of.plan.unserved,
@@ -97,6 +45,9 @@ def as_json(of: Deployment) -> dict[str, Any]:
             {
                 "service": each.service_id, "model": each.model, "rate": each.rate_per_s, "slo_ms": each.slo_ms,
                 "priority": each.priority, "gpu_types": each.gpu_types,
+                "capacity": able.get(each.service_id, 0.0),
+                "headroom": able.get(each.service_id, 0.0) - each.rate_per_s,
+                "predicted_latency_ms": _known(of.answer_ms(each.service_id)),
             }
             for each in of.services
         ],
@@ -104,7 +55,53 @@ def as_json(of: Deployment) -> dict[str, Any]:
         "interference": of.interference,
         "published": of.published,
         "latencies": of.latencies,
+        "applications": [_application(of, each) for each in of.applications],
+        "devices": {key: _device(gpu) for key, gpu in of.devices.items()} if of.devices else None,
     }  # fmt: skip
+
+
+def _device(gpu: ServingGpu) -> dict[str, Any]:
+    models = {name: {key: value for key, value in asdict(model).items() if key != "name"}
+              for name, model in gpu.models.items()}  # fmt: skip
+    return {"memory_mb": gpu.memory_mb, "interference": list(gpu.interference), "models": models}
+
+
+def _read_device(key: str, of: DeviceEntry) -> ServingGpu:
+    models = {
+        name: InferenceModel(
+            name, each.latency_ms, tuple(each.gathering_ms), each.memory_mb, each.input_bytes,
+            {batch: Traffic(*pair) for batch, pair in each.traffic.items()},
+        ) for name, each in of.models.items()
+    }  # fmt: skip
+    return ServingGpu(key, of.memory_mb, Interference(*of.interference), models)
+
+
+def _application(of: Deployment, each: Application) -> dict[str, Any]:
+    return {
+        "application": each.name,
+        "rate": each.rate_per_s,
+        "slo_ms": each.slo_ms,
+        "predicted_latency_ms": _known(of.end_to_end_ms(each)),
+        "stages": [_stage(of, each, stage) for stage in each.stages],
+    }
+
+
+def _stage(of: Deployment, application: Application, stage: Stage) -> dict[str, Any]:
+    name = application.service_id(stage.name)
+    return {
+        "stage": stage.name,
+        "service": name,
+        "model": stage.model,
+        "after": list(stage.after),
+        "per_request": stage.per_request,
+        "slo_ms": of.service[name].slo_ms,
+        "predicted_latency_ms": _known(of.answer_ms(name)),
+    }
+
+
+def _known(ms: float) -> float | None:
+    """None where nothing answers."""
+    return ms if ms < inf else None
 
 
 def _slice(of: Deployment, part: Slice) -> dict[str, Any]:
@@ -119,6 +116,7 @@ def _slice(of: Deployment, part: Slice) -> dict[str, Any]:
             "model": service.model,
             "batch": turn.batch,
             "rate": turn.batch / part.period_s * load,
+            "headroom": turn.batch / part.period_s * (1.0 - load),
             "takes_ms": turn.takes_s * 1000,
             "predicted_latency_ms": part.answer_s * 1000,
             "slo_ms": service.slo_ms,
@@ -139,15 +137,18 @@ def save_plan(of: Deployment, path: Path) -> None:
 
 def load_plan(path: Path) -> Deployment:
     """Read a deployment; InputError names file, field, value and rule."""
-    found = check(_File, read_json(path, VERSION, "plan"), path, "plan")
+    found = check(PlanFile, read_json(path, VERSION, "plan"), path, "plan")
     try:
         return _deployment(found)
     except InputError as error:
         raise error.located(path) from None
 
 
-def _deployment(found: _File) -> Deployment:
-    cluster = cluster_of([(each.count, each.type) for each in found.gpus], tuple(each.node for each in found.gpus))
+def _deployment(found: PlanFile) -> Deployment:
+    devices = {key: _read_device(key, each) for key, each in (found.devices or {}).items()} or None
+    cluster = cluster_of(
+        [(each.count, each.type) for each in found.gpus], tuple(each.node for each in found.gpus), devices
+    )
     services = tuple(
         Service(
             each.service, each.model, each.rate, each.slo_ms, priority=each.priority, gpu_types=each.gpu_types
@@ -159,12 +160,25 @@ def _deployment(found: _File) -> Deployment:
     slices = tuple(_read_slice(each, places, known) for each in found.slices)
     missing = {each.service: each.rate for each in found.unserved}
     plan = PartitionPlan(slices, missing, {each.service: each.reason for each in found.unserved})
+    applications = tuple(_read_application(each) for each in found.applications)
+    for application in applications:
+        for stage in application.stages:
+            if application.service_id(stage.name) not in known:
+                raise InputError("is a stage, but not among the services", field="stage", value=stage.name)
     return Deployment(
-        services, cluster, plan, found.buffer, found.interference, found.published, found.latencies
+        services, cluster, plan, found.buffer, found.interference, found.published, found.latencies, applications,
+        devices,
     )  # fmt: skip
 
 
-def _read_slice(part: _Slice, places: list[tuple[str, int]], services: set[int | str]) -> Slice:
+def _read_application(of: ApplicationEntry) -> Application:
+    stages = tuple(
+        Stage(each.stage, each.model, tuple(each.after), each.per_request, each.slo_ms) for each in of.stages
+    )
+    return Application(of.application, of.rate, of.slo_ms, stages)
+
+
+def _read_slice(part: SliceEntry, places: list[tuple[str, int]], services: set[int | str]) -> Slice:
     if part.gpu >= len(places):
         raise InputError(f"is not one of the {len(places)} GPUs", field="gpu", value=part.gpu)
     for turn in part.models:

@@ -18,6 +18,13 @@ def planned_rate(mean: float, tail: float = USUAL_TAIL) -> float:
     return max(mean, mean + z * sqrt(mean) + (z * z - 1.0) / 6.0)
 
 
+def mean_for(planned: float, tail: float = USUAL_TAIL) -> float:
+    """The mean for which this many requests a second are planned; what is planned even for next to nothing gives 0."""
+    z = NormalDist().inv_cdf(tail)
+    root = max(z * z / 4.0 + planned - (z * z - 1.0) / 6.0, 0.0)
+    return max(sqrt(root) - z / 2.0, 0.0) ** 2
+
+
 def published_rate(mean: int) -> int:
     """The same as gpulet counts it: one more than the count, without that of no request; a tenth more above 550."""
     if mean > 550:

@@ -8,7 +8,9 @@ from gpuyard.profiles.inference.bundled import (
     read_latencies,
     serving_gpu,
     with_latencies,
+    with_slices,
 )
+from gpuyard.profiles.inference.devices import read_devices
 from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, Traffic
 
 __all__ = [
@@ -21,7 +23,9 @@ __all__ = [
     "bundled_inference",
     "gpulet_ids",
     "inference_model",
+    "read_devices",
     "read_latencies",
     "serving_gpu",
     "with_latencies",
+    "with_slices",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import isfinite
@@ -73,6 +73,15 @@ def with_latencies(gpu: ServingGpu, latencies: Latencies) -> ServingGpu:
         else InferenceModel(name, rows, traffic=quiet)
         for name, rows in latencies.items()
     }  # fmt: skip
+    return replace(gpu, models=models)
+
+
+def with_slices(gpu: ServingGpu, percents: Collection[int]) -> ServingGpu:
+    """The same GPU, cut into no other slices than these."""
+    models = {
+        name: replace(model, latency_ms={p: row for p, row in model.latency_ms.items() if p in percents})
+        for name, model in gpu.models.items()
+    }
     return replace(gpu, models=models)
 
 

@@ -1,0 +1,108 @@
+"""Request rates as they are counted: a moving average of each service, and when it calls for another plan."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+from gpuyard.core.arguments import check_number
+from gpuyard.core.errors import InputError, nearest
+
+NOISE = 3.0
+"""Standard deviations of the average that chance alone may add; no growth within them is acted upon."""
+
+SHORTEST_S = 1e-3
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """How rates are followed; the figures are gpulet's, but for the history."""
+
+    period_s: float = 20.0
+    """From one decision to the next."""
+    count_every_s: float = 0.5
+    history: int = 3
+    """Decisions whose averages count; the highest of them is planned for, so that a short lull shrinks nothing."""
+    small_rate: float = 125.0
+    """Below it, rates get `small_headroom`, since they vary more."""
+    small_headroom: float = 1.5
+    headroom: float = 1.2
+    grow_part: float = 0.05
+    grow_rate: float = 10.0
+    """A target has grown when it is above the present one by this part or by so many requests a second."""
+    shrink_part: float = 0.1
+    idle_rate: float = 1.0
+    """Below it a service is idle: nothing is planned for it until it is asked again."""
+
+    def __post_init__(self) -> None:
+        for name in ("period_s", "count_every_s"):
+            check_number(getattr(self, name), name, least=SHORTEST_S)
+        check_number(self.history, "history", least=1, whole=True)
+        for name in ("small_headroom", "headroom"):
+            check_number(getattr(self, name), name, least=1)
+
+    @property
+    def weight(self) -> float:
+        """Of the latest count in the average: that of an average over about one period."""
+        return 2.0 / (self.period_s / self.count_every_s + 1.0)
+
+    def target(self, rate: float) -> float:
+        """Requests a second to be ready for at this average."""
+        return rate * self._headroom(rate) if rate >= self.idle_rate else 0.0
+
+    def noise(self, rate: float) -> float:
+        """How far a target may be off by chance alone, where arrivals are random at this rate."""
+        of_average = rate / self.count_every_s * self.weight / (2.0 - self.weight)
+        return NOISE * sqrt(of_average) * self._headroom(rate)
+
+    def _headroom(self, rate: float) -> float:
+        return self.small_headroom if rate < self.small_rate else self.headroom
+
+    def has_grown(self, target: float, present: float, rate: float) -> bool:
+        """Whether more has to be planned for."""
+        more = target - present
+        return more > min(self.grow_part * present, self.grow_rate) and more > self.noise(rate)
+
+    def has_shrunk(self, target: float, present: float) -> bool:
+        """Whether less would do."""
+        return target < present * (1.0 - self.shrink_part)
+
+
+class Tracker:
+    """The averages of all services, and the targets that the present plan was made for."""
+
+    def __init__(self, rates: Mapping[int | str, float], options: Tracking) -> None:
+        self.options = options
+        self.average = dict(rates)
+        """Requests a second, now."""
+        self.target = {name: options.target(rate) for name, rate in rates.items()}
+        """What the plan was made for; 0 for a service that is idle."""
+        self._history = {name: deque([rate], maxlen=options.history) for name, rate in rates.items()}
+
+    def count(self, arrived: Mapping[int | str, int]) -> None:
+        """Take in the requests since the last count; a service that is not named had none."""
+        for name in arrived:
+            if name not in self.average:
+                hint = nearest(str(name), map(str, self.average))
+                raise InputError("is not a service that is tracked", field="service", value=name, hint=hint)
+        for name, average in self.average.items():
+            rate = arrived.get(name, 0) / self.options.count_every_s
+            self.average[name] = average + self.options.weight * (rate - average)
+
+    def revise(self) -> tuple[set[int | str], set[int | str]]:
+        """Set the targets anew where rates have changed enough; returns who grew and who shrank."""
+        grown, shrunk = set(), set()
+        for name, average in self.average.items():
+            self._history[name].append(average)
+            rate = max(self._history[name])
+            target, present = self.options.target(rate), self.target[name]
+            if self.options.has_grown(target, present, rate):
+                grown.add(name)
+            elif self.options.has_shrunk(target, present):
+                shrunk.add(name)
+            else:
+                continue
+            self.target[name] = target
+        return grown, shrunk

@@ -1,0 +1,193 @@
+"""Batches for slices that stay as they are: what GPUs can do for other rates without being cut anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import product
+from math import inf
+
+import numpy as np
+
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.interface import Slice, Turn
+from gpuyard.policies.partition.latency import LatencyModel, Running
+from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY
+from gpuyard.profiles.gpus import gpu_key
+from gpuyard.profiles.inference.model import BATCHES
+
+STEPS = (
+    tuple(range(1, BATCHES + 1)),
+    (1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 28, 32),
+    (1, 2, 3, 4, 6, 8, 12, 16),
+)
+"""Batches that are tried for one, two or three services on a slice."""
+
+Held = tuple[tuple[int | str, int], ...]
+"""Services with their batches."""
+Layout = tuple[tuple[int, Held], ...]
+"""The slices of a GPU, in percent, and what they hold."""
+
+
+def held_by(slices: Sequence[Slice]) -> Layout:
+    """What the slices of a GPU hold."""
+    return tuple((each.thousandths // 10, tuple((turn.service, turn.batch) for turn in each.turns)) for each in slices)
+
+
+@dataclass(frozen=True, eq=False)
+class _Choices:
+    """Batches that services could have on a slice: arrays of choice x service."""
+
+    batches: Ints
+    raw_ms: Floats
+    own: Floats
+    gathering_ms: Floats  # of all together
+    pressure: Floats  # on others
+    half_slo_ms: float
+
+    def busy_ms(self, pressure: Floats, buffer: float) -> Floats:
+        """Choice x pressure: the turns of one period."""
+        factor = np.maximum(1.0, self.own[:, None, :] + pressure[None, :, None])
+        total: Floats = ((self.raw_ms[:, None, :] * factor).sum(axis=2) + self.gathering_ms[:, None]) * buffer
+        return total
+
+
+class Tuner:
+    """Finds batches on one kind of GPU."""
+
+    def __init__(self, services: Mapping[int | str, Service], latency: LatencyModel) -> None:
+        self.services, self.latency = services, latency
+        self._choices = cache(self._list_choices)
+        self._least_gpus = cache(self._least_of)
+
+    def fits(self, layout: Layout) -> bool:
+        """Whether all models on a GPU stay within its memory."""
+        models = self.latency.gpu.models
+        used = [CONTEXT_MB + sum(models[self._model(name)].memory_mb for name, _ in held) for _, held in layout if held]
+        return sum(used) <= USABLE_MEMORY * self.latency.gpu.memory_mb
+
+    def best(self, layout: Layout, wanted: Mapping[int | str, float]) -> tuple[Layout, float] | None:
+        """The batches that leave the least of these rates undone, and the sum of the parts left; None: none hold."""
+        used = [(percent, held) for percent, held in layout if held]
+        if not 0 < len(used) <= 2:
+            return None
+        search = _Search(self, [self._choices(p, tuple(name for name, _ in held)) for p, held in used],
+                         [[name for name, _ in held] for _, held in used], wanted)  # fmt: skip
+        found = search.best()
+        if found is None:
+            return None
+        batches, left = found
+        tuned = iter(batches)
+        return tuple((p, _with_batches(held, next(tuned)) if held else held) for p, held in layout), left
+
+    def cut(self, place: tuple[str, int], layout: Layout) -> tuple[Slice, ...]:
+        """The slices of a GPU with turns back to back."""
+        running = [[Running(self._model(name), batch, percent) for name, batch in held] for percent, held in layout]
+        found = []
+        for here, (percent, held) in enumerate(layout):
+            beside = [each for k, others in enumerate(running) if k != here for each in others]
+            turns = tuple(
+                Turn(name, batch, self.latency.beside_ms(self._model(name), batch, percent, beside) / 1000.0)
+                for name, batch in held
+            )
+            memory = CONTEXT_MB + sum(self.latency.gpu.models[self._model(name)].memory_mb for name, _ in held)
+            period = sum(turn.takes_s for turn in turns)
+            found.append(Slice(*place, percent * 10, memory / 1000.0 if held else 0.0, turns, period))
+        return tuple(found)
+
+    def least_gpus(self, service: int | str) -> float:
+        """What a request a second takes of GPUs at the least; inf where none answers in time."""
+        return float(self._least_gpus(service))
+
+    def _least_of(self, service: int | str) -> float:
+        model, slo_ms = self._model(service), self.services[service].slo_ms
+        points = [
+            (ms, ms / batch * percent / 1e5) for percent in self.latency.gpu.slices for batch in range(1, BATCHES + 1)
+            for ms in [self.latency.alone_ms(model, batch, percent)]
+        ]  # fmt: skip
+        return min((cost for ms, cost in points if 2 * ms <= slo_ms), default=inf) if self.serves(service) else inf
+
+    def serves(self, service: int | str) -> bool:
+        """Whether a service can use this kind of GPU."""
+        types = [each for each in self.services[service].gpu_types.split("|") if each.strip()]
+        return not types or self.latency.gpu.key in map(gpu_key, types)
+
+    def _model(self, service: int | str) -> str:
+        return self.services[service].model
+
+    def _parts(self, model: str, batch: int, percent: int) -> tuple[float, float]:
+        """The own part of a batch's interference factor, and the pressure that it puts on others."""
+        gpu = self.latency.gpu
+        if not self.latency.interference:
+            return 1.0, 0.0
+        return gpu.interference.parts(gpu.models[model].traffic_of(batch), percent)
+
+    def _list_choices(self, percent: int, names: tuple[int | str, ...]) -> _Choices:
+        half = min(self.services[name].slo_ms for name in names) / 2
+        models = [self._model(name) for name in names]
+        steps = STEPS[min(len(names), len(STEPS)) - 1]
+        takes = [{b: self.latency.alone_ms(model, b, percent) for b in steps} for model in models]
+        rows = [row for row in product(steps, repeat=len(names))
+                if sum(ms[b] for ms, b in zip(takes, row, strict=True)) <= half]  # fmt: skip
+        batches = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
+        parts = [{b: self._parts(model, b, percent) for b in steps} for model in models]
+        raw = [[self.latency.raw_ms(model, b, percent) for model, b in zip(models, row, strict=True)] for row in rows]
+        own = [[part[b][0] for part, b in zip(parts, row, strict=True)] for row in rows]
+        others = [max(part[b][1] for part, b in zip(parts, row, strict=True)) for row in rows]
+        gathering = [sum(self.latency.gathering_ms(model, b) for model, b in zip(models, row, strict=True))
+                     for row in rows]  # fmt: skip
+        shape = batches.shape
+        return _Choices(batches, np.reshape(raw, shape), np.reshape(own, shape), np.array(gathering, dtype=np.float64),
+                        np.array(others, dtype=np.float64), half)  # fmt: skip
+
+
+def _with_batches(held: Held, batches: Ints) -> Held:
+    return tuple((name, int(batch)) for (name, _), batch in zip(held, batches, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """All choices of one slice, or of two beside each other."""
+
+    tuner: Tuner
+    choices: Sequence[_Choices]
+    names: Sequence[Sequence[int | str]]
+    wanted: Mapping[int | str, float]
+
+    def best(self) -> tuple[list[Ints], float] | None:
+        """The choice of each slice, and what it leaves undone."""
+        if any(not len(each.batches) for each in self.choices):
+            return None
+        busy = self._busy_ms
+        holds = np.ones(busy[0].shape, dtype=bool)
+        for each, takes in zip(self.choices, busy, strict=True):
+            holds &= takes <= each.half_slo_ms
+        if not holds.any():
+            return None
+        left = np.where(holds, self._left(busy), np.inf)
+        at = np.unravel_index(int(left.argmin()), left.shape)
+        return [each.batches[i] for each, i in zip(self.choices, at, strict=False)], float(left[at])
+
+    @cached_property
+    def _busy_ms(self) -> list[Floats]:
+        """Choice of the first x choice of the second, if there is one: what the turns of each take."""
+        buffer = self.tuner.latency.buffer
+        if len(self.choices) == 1:
+            [one] = self.choices
+            return [((one.raw_ms.sum(axis=1) + one.gathering_ms) * buffer)[:, None]]
+        one, other = self.choices
+        return [one.busy_ms(other.pressure, buffer), other.busy_ms(one.pressure, buffer).T]
+
+    def _left(self, busy: list[Floats]) -> Floats:
+        able: dict[int | str, Floats] = {}
+        for axis, (each, names, takes) in enumerate(zip(self.choices, self.names, busy, strict=True)):
+            for k, name in enumerate(names):
+                batch = each.batches[:, k].reshape((-1, 1) if axis == 0 else (1, -1))
+                able[name] = able.get(name, 0.0) + batch * 1000.0 / takes
+        left = np.zeros(busy[0].shape)
+        for name, rate in self.wanted.items():
+            if rate > 0:
+                left += np.maximum(0.0, 1.0 - able.get(name, 0.0) / rate)
+        return left
