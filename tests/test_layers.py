@@ -1,5 +1,7 @@
 """Imports follow the rules of docs/architecture.md: downwards only, no strangers, nothing private, no circles."""
 
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,15 @@ def test_imports_follow_the_rules() -> None:
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(SOURCE) == []
+
+
+def test_no_two_classes_that_others_may_use_have_one_name() -> None:
+    found = Counter(
+        name
+        for file in SOURCE.rglob("*.py")
+        for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(), re.MULTILINE)
+    )
+    assert [name for name, times in found.items() if times > 1] == []
 
 
 def test_the_rules_are_read_from_the_architecture_page() -> None:

@@ -10,7 +10,7 @@ from benchmarks.gpulet import FIVE, FIVE_COLUMNS, asked, at_index, families, gpu
 from benchmarks.paper.cases import SHARED
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.check import violations
-from gpuyard.policies.partition.elastic import Elastic, Greedy, Squishy
+from gpuyard.policies.partition.elastic import Elastic, GreedySlices, Squishy
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.planner import served_by
 from gpuyard.policies.partition.tail import USUAL_TAIL
@@ -21,7 +21,7 @@ POLICIES: dict[str, Elastic] = {
     "elastic": Elastic(),
     "elastic, without interference": Elastic(interference=False),
     "squishy": Squishy(),
-    "greedy": Greedy(),
+    "greedy": GreedySlices(),
 }
 OURS = "elastic"
 READING = InferenceModel.published_ms

@@ -136,8 +136,11 @@ TIMESHARES = Kind(
 
 PARTITIONS = Kind(
     "partition", "a partition policy",
-    {name: f"partition.elastic:{name.capitalize()}" for name in ("elastic", "squishy", "greedy", "exhaustive")}
-    | {"self-tuning": "partition.self_tuning:SelfTuning"},
+    {
+        "elastic": "partition.elastic:Elastic", "squishy": "partition.elastic:Squishy",
+        "greedy": "partition.elastic:GreedySlices", "exhaustive": "partition.elastic:Exhaustive",
+        "self-tuning": "partition.self_tuning:SelfTuning",
+    },
     "gpuyard.partitions", "plan",
 )  # fmt: skip
 MULTIPLEXERS = Kind("multiplex", "a multiplex policy", {}, "gpuyard.multiplexers", "plan")

@@ -16,7 +16,7 @@ from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.service import Service
 from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.check import violations
-from gpuyard.policies.partition.elastic import Elastic, Exhaustive, Greedy, Squishy
+from gpuyard.policies.partition.elastic import Elastic, Exhaustive, GreedySlices, Squishy
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.tail import planned_rate
 from gpuyard.profiles.inference import InferenceModel, serving_gpu
@@ -60,7 +60,9 @@ def mixed(first: int, second: int) -> Cluster:
 
 
 @settings(max_examples=examples(15))
-@given(some_services(), st.integers(1, 3), st.integers(0, 1), st.sampled_from([Elastic, Squishy, Greedy, Exhaustive]))
+@given(
+    some_services(), st.integers(1, 3), st.integers(0, 1), st.sampled_from([Elastic, Squishy, GreedySlices, Exhaustive])
+)
 def test_every_plan_keeps_what_it_promises(
     services: list[Service], first: int, second: int, policy: type[Elastic]
 ) -> None:
@@ -148,7 +150,7 @@ def test_what_is_served_and_why_the_rest_is_not(story: str) -> None:
 def test_without_cuts_gpus_stay_whole_and_without_turns_slices_have_one_service() -> None:
     services = [service(number, 100) for number in (7, 9, 10)]
     assert {each.thousandths for each in Squishy().plan(services, gpus(4), known()).slices} == {1000}
-    assert {len(each.turns) for each in Greedy().plan(services, gpus(4), known()).slices} == {1}
+    assert {len(each.turns) for each in GreedySlices().plan(services, gpus(4), known()).slices} == {1}
 
 
 def test_sixty_services_of_real_models() -> None:

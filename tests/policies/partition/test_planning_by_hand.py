@@ -17,7 +17,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition import PartitionPlan
 from gpuyard.policies.partition.check import violations
-from gpuyard.policies.partition.elastic import Elastic, Exhaustive, Greedy, Squishy
+from gpuyard.policies.partition.elastic import Elastic, Exhaustive, GreedySlices, Squishy
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.profiles.inference import InferenceModel, Interference, ServingGpu, Traffic
 
@@ -68,7 +68,7 @@ TABLE = {
     "two turns of 10 ms are 20, answered within 40": (Squishy, services(2, 1500, 40), [[2]]),
     "three turns of 10 ms would need 60 ms": (Exhaustive, services(3, 1000, 40), None),
     "three turns are in time within 60": (Squishy, services(3, 1000, 60), [[3]]),
-    "without turns each has a slice of its own": (Greedy, services(2, 1000, 60), [[1, 1]]),
+    "without turns each has a slice of its own": (GreedySlices, services(2, 1000, 60), [[1, 1]]),
     "two models of 5000 MB and 1230 beside do not fit into 9900": (Elastic, services(2, 10, 40, "large"), [[1], [1]]),
     "hardly anything is asked: three turns on each half": (Exhaustive, services(6, 0.01, 120), [[3, 3]]),
 }
@@ -97,7 +97,7 @@ def test_faster_gpus_do_what_others_cannot() -> None:
     assert [each.node for each in plan.slices] == ["node1"]  # 5 ms twice are within 12, 10 ms are not
 
 
-@pytest.mark.parametrize("policy", [Elastic, Exhaustive, Squishy, Greedy])
+@pytest.mark.parametrize("policy", [Elastic, Exhaustive, Squishy, GreedySlices])
 def test_a_service_runs_on_the_types_it_can_use(policy: type[Elastic]) -> None:
     any_type, slow_only = services(2, 3000, 20)
     asked = [any_type, replace(slow_only, gpu_types="slow")]

@@ -11,7 +11,7 @@ from tests.policies.partition.original import FIVE, FIVE_COLUMNS, SLO_MS, asked,
 from gpuyard.core.errors import InputError
 from gpuyard.policies.partition import PartitionPlan
 from gpuyard.policies.partition.latency import LatencyModel, Running
-from gpuyard.policies.partition.published.layout import Task
+from gpuyard.policies.partition.published.layout import RatedTask
 from gpuyard.policies.partition.published.policy import SHIPPED
 from gpuyard.policies.partition.published.sizing import Sizes, residue_batch
 from gpuyard.policies.partition.tail import published_rate
@@ -83,9 +83,9 @@ def test_which_of_1000_cases_with_nine_models(shared_data: Path, column: str) ->
         assert bool(plan.unserved) == (row[column] == "0"), row
 
 
-def task(number: int, rate: int, slo_ms: float) -> Task:
+def task(number: int, rate: int, slo_ms: float) -> RatedTask:
     name = gpulet_ids()[number]
-    return Task(number, name, inference_model(name), rate, slo_ms)
+    return RatedTask(number, name, inference_model(name), rate, slo_ms)
 
 
 def test_latencies(shared_data: Path) -> None:

@@ -9,8 +9,8 @@ from gpuyard.policies.timeshare import (
     TIME_SHARINGS,
     Exclusive,
     FirstComeFirstServed,
-    Partition,
     Priority,
+    PromisedShares,
     Spatial,
     TimeSharing,
     TimeSlice,
@@ -24,7 +24,7 @@ SHARINGS: st.SearchStrategy[TimeSharing] = st.one_of(
     st.builds(TimeSlice, **SLICES),
     st.builds(Priority, **SLICES),
     st.builds(Spatial, capacity=st.floats(0.1, 4), interference=st.floats(0.5, 1)),
-    st.sampled_from([FirstComeFirstServed(), Partition(), Exclusive()]),
+    st.sampled_from([FirstComeFirstServed(), PromisedShares(), Exclusive()]),
 )
 
 

@@ -13,7 +13,7 @@ CODES: dict[int, type[TimeSharing]] = {
     1: timeshare.FirstComeFirstServed,
     2: timeshare.Priority,
     3: timeshare.Spatial,
-    4: timeshare.Partition,
+    4: timeshare.PromisedShares,
     5: timeshare.Exclusive,
 }
 """A number, once given, keeps its meaning."""

@@ -59,7 +59,7 @@ class Squishy(Elastic):
 
 
 @dataclass(frozen=True)
-class Greedy(Elastic):
+class GreedySlices(Elastic):
     """Every service on slices of its own."""
 
     most_models: int = 1

@@ -16,7 +16,7 @@ from gpuyard.policies.partition.contents import Held
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT
 from gpuyard.policies.partition.problem import NEIGHBOUR, Problem, Used
 from gpuyard.policies.partition.slots import Beside, Slots
-from gpuyard.policies.partition.ways import NOTHING, Kind, Ways, best_first, layouts
+from gpuyard.policies.partition.ways import NOTHING, GpuWays, Ways, best_first, layouts
 from gpuyard.profiles.inference.model import WHOLE_GPU
 
 ROUNDING = 1e-6
@@ -48,7 +48,7 @@ class Filling:
         """Whether nothing is left to serve."""
         return not self.left.any()
 
-    def _best(self, kind: int) -> tuple[float, Kind, Ways] | None:
+    def _best(self, kind: int) -> tuple[float, GpuWays, Ways] | None:
         """The way that is worth most on this kind of GPU, and how much; None if nothing can be served on it."""
         pairs = self._pairs(kind)
         if not pairs:
@@ -86,7 +86,7 @@ class Filling:
             for table in self.problem.tables
         ]
 
-    def _use(self, kind: Kind, ways: Ways) -> None:
+    def _use(self, kind: GpuWays, ways: Ways) -> None:
         """As often as all of it is needed, and once at least."""
         rates = ways.rates[0]
         helped = (rates > 0) & (self.left > 0)

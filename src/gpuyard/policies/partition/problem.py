@@ -18,7 +18,7 @@ from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
 from gpuyard.policies.partition.tail import planned_rate
-from gpuyard.policies.partition.ways import Kind, Space, Ways, layouts
+from gpuyard.policies.partition.ways import GpuWays, Space, Ways, layouts
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
 NEEDED = "more GPUs are needed than there are"
@@ -36,7 +36,7 @@ class Used(NamedTuple):
     stretch: float
 
 
-class Table(NamedTuple):
+class GpuTable(NamedTuple):
     """One kind of GPU, with arrays over services."""
 
     turns: dict[int, Turns]
@@ -106,7 +106,7 @@ class Problem:
         best: Floats = np.max(rates, axis=0)
         return best
 
-    def _alone(self, table: Table) -> Floats:
+    def _alone(self, table: GpuTable) -> Floats:
         rates = {}
         for percent, turns in table.turns.items():
             takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
@@ -119,20 +119,20 @@ class Problem:
         """The ways to use GPUs for some of the services, which are numbered anew in this order."""
         return Space(tuple(self._kind(kind, numbers) for kind in range(len(self.gpus))))
 
-    def _kind(self, kind: int, numbers: Ints) -> Kind:
+    def _kind(self, kind: int, numbers: Ints) -> GpuWays:
         table = self.tables[kind]
         turns = {percent: each.of(numbers) for percent, each in table.turns.items()}
         contents = contents_of(
             turns, self.half_slo_ms[numbers], table.model_mb[numbers], np.flatnonzero(table.usable[numbers]),
             buffer=table.buffer, most=self.most_models,
         )  # fmt: skip
-        return Kind(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
+        return GpuWays(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
 
-    def kind_with(self, kind: int, held: Sequence[tuple[int, Held]]) -> Kind:
+    def kind_with(self, kind: int, held: Sequence[tuple[int, Held]]) -> GpuWays:
         """One kind of GPU with just these contents, for any of the services."""
         table = self.tables[kind]
         contents = contents_with(table.turns, self.half_slo_ms, table.model_mb, held, table.buffer)
-        return Kind(kind, contents, table.gpu_mb, table.gbit, self.wanted)
+        return GpuWays(kind, contents, table.gpu_mb, table.gbit, self.wanted)
 
     @cached_property
     def half_slo_ms(self) -> Floats:
@@ -140,17 +140,17 @@ class Problem:
         return np.array([each.slo_ms / 2 for each in self.services])
 
     @cached_property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[GpuTable, ...]:
         """Of each kind of GPU."""
         return tuple(self._table(gpu_type) for gpu_type in self.cluster.gpu_types)
 
-    def _table(self, gpu_type: str) -> Table:
+    def _table(self, gpu_type: str) -> GpuTable:
         latency = self.latency[gpu_type]
         percents = latency.gpu.slices if self.cuts else (WHOLE_GPU,)
         known = next(iter(latency.gpu.models))  # stands for a model that is unknown here and will not be used here
         names = [each.model if each.model in latency.gpu.models else known for each in self.services]
         models = [latency.gpu.models[name] for name in names]
-        return Table(
+        return GpuTable(
             {percent: turns_of(names, latency, percent) for percent in percents},
             np.array([gpu_type in types for types in self.types]),
             np.array([model.memory_mb for model in models]),

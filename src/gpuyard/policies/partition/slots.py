@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.contents import Held, Turns
 from gpuyard.policies.partition.limits import CONTEXT_MB
-from gpuyard.policies.partition.problem import Table
+from gpuyard.policies.partition.problem import GpuTable
 from gpuyard.policies.partition.ways import DIGITS, best_first
 from gpuyard.profiles.inference.model import BATCHES
 
@@ -63,7 +63,7 @@ class Candidates(NamedTuple):
 class Slots:
     """Slices of one size on one kind of GPU."""
 
-    table: Table
+    table: GpuTable
     turns: Turns
     half_slo_ms: Floats
     most: int

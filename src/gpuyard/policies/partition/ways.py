@@ -67,7 +67,7 @@ def best_first(worth: Floats) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class GpuWays:
     """One kind of GPU: what its slices can hold, and its limits."""
 
     number: int
@@ -152,7 +152,7 @@ class Kind:
 class Space:
     """All ways to use all kinds of GPU."""
 
-    kinds: tuple[Kind, ...]
+    kinds: tuple[GpuWays, ...]
 
     def best(self, prices: Floats, caps: Floats, count: int) -> Ways:
         """Good ways at such prices, on any kind."""

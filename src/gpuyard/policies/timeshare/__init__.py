@@ -6,7 +6,7 @@ from gpuyard.policies.naming import look_up, option_values, parse
 from gpuyard.policies.timeshare.exclusive import Exclusive
 from gpuyard.policies.timeshare.fifo import FirstComeFirstServed
 from gpuyard.policies.timeshare.interface import Claim, TimeSharing
-from gpuyard.policies.timeshare.partition import Partition
+from gpuyard.policies.timeshare.partition import PromisedShares
 from gpuyard.policies.timeshare.priority import Priority
 from gpuyard.policies.timeshare.spatial import Spatial
 from gpuyard.policies.timeshare.time_slice import TimeSlice
@@ -16,8 +16,8 @@ __all__ = [
     "Claim",
     "Exclusive",
     "FirstComeFirstServed",
-    "Partition",
     "Priority",
+    "PromisedShares",
     "Spatial",
     "TimeSharing",
     "TimeSlice",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 TIME_SHARINGS: dict[str, type[TimeSharing]] = {
-    each.name: each for each in (TimeSlice, FirstComeFirstServed, Priority, Spatial, Partition, Exclusive)
+    each.name: each for each in (TimeSlice, FirstComeFirstServed, Priority, Spatial, PromisedShares, Exclusive)
 }
 
 

@@ -9,7 +9,7 @@ from gpuyard.policies.timeshare.interface import Claim, TimeSharing
 
 
 @dataclass(frozen=True)
-class Partition(TimeSharing):
+class PromisedShares(TimeSharing):
     """Gives everybody its share, whatever the others do."""
 
     name = "partition"

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpuyard.policies.partition.limits import NETWORK_GBIT, network_gbit
-from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Resident, Task, rate_of, single
+from gpuyard.policies.partition.published.layout import CutGpu, Gpulet, RatedTask, Resident, rate_of, single
 from gpuyard.policies.partition.published.pool import Pool
 from gpuyard.policies.partition.published.repair import repair_residue, repair_saturated
 from gpuyard.policies.partition.published.sizing import SLACK, residue_batch, saturated_batch
 
 
 @dataclass(frozen=True)
-class Filling:
+class EmptyGpulets:
     """Fills empty gpulets."""
 
     pool: Pool
 
-    def readjust(self, task: Task, free: list[Gpulet]) -> None:
+    def readjust(self, task: RatedTask, free: list[Gpulet]) -> None:
         """Fill free gpulets, the largest first: saturated ones, then one for what is left."""
         free = sorted(free, key=lambda gpulet: -gpulet.percent)
         if self.pool.latency.interference:
@@ -55,7 +55,7 @@ class Filling:
                 task.rate = max(0, int(single(task.rate - throughput)))
             free.remove(gpulet)
 
-    def merge_residue(self, task: Task) -> bool:
+    def merge_residue(self, task: RatedTask) -> bool:
         """Bring what several gpulets do for a task together on one; True if nothing of its rate is left."""
         own = [
             g
@@ -91,7 +91,7 @@ class Filling:
         self._join_empty()
         return True
 
-    def _first_batch(self, task: Task, gpulet: Gpulet, free: list[Gpulet]) -> int | None:
+    def _first_batch(self, task: RatedTask, gpulet: Gpulet, free: list[Gpulet]) -> int | None:
         """Cut a whole GPU as the estimate would, and return its batch; None where it is no whole one."""
         if gpulet.percent != 100 or not (self.pool.rules.spatial and self.pool.rules.repartition):
             return None
@@ -100,7 +100,9 @@ class Filling:
             free.append(self.pool.gpu(gpulet).split(gpulet, first.percent))
         return first.batch
 
-    def _put(self, task: Task, gpulet: Gpulet, batch: int, throughput: float, duty: float, occupancy: float) -> bool:
+    def _put(
+        self, task: RatedTask, gpulet: Gpulet, batch: int, throughput: float, duty: float, occupancy: float
+    ) -> bool:
         """Put a task on an empty gpulet, unless its neighbours could not bear it."""
         if not self.pool.fits_memory(task, gpulet):
             return False
@@ -115,7 +117,7 @@ class Filling:
             return False
         return True
 
-    def _repair_others(self, gpu: Gpu, placed: Gpulet) -> bool:
+    def _repair_others(self, gpu: CutGpu, placed: Gpulet) -> bool:
         for gpulet in gpu.gpulets:
             if gpulet is placed or not gpulet.residents:
                 continue
@@ -128,7 +130,9 @@ class Filling:
                 return False
         return True
 
-    def _within_network(self, task: Task, gpulet: Gpulet, batch: int, throughput: float) -> tuple[int, float] | None:
+    def _within_network(
+        self, task: RatedTask, gpulet: Gpulet, batch: int, throughput: float
+    ) -> tuple[int, float] | None:
         size = self.pool.latency.gpu.models[task.model].input_bytes
         used = self.pool.network(self.pool.gpu(gpulet))
         for lower in range(batch, 0, -1):

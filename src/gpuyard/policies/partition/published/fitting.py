@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Resident, Task, rate_of, single
+from gpuyard.policies.partition.published.layout import CutGpu, Gpulet, RatedTask, Resident, rate_of, single
 from gpuyard.policies.partition.published.pool import Pool
 from gpuyard.policies.partition.published.repair import repair_residue, repair_saturated
 from gpuyard.policies.partition.published.sizing import SLACK, Wanted, residue_batch, saturated_batch
@@ -16,7 +16,7 @@ class Fitting:
 
     pool: Pool
 
-    def fits(self, task: Task, wanted: list[Wanted]) -> bool:
+    def fits(self, task: RatedTask, wanted: list[Wanted]) -> bool:
         """Whether there seem to be gpulets for all that a task would like; nothing is changed."""
         flagged: list[Gpulet] = []
         left: dict[int, int] = {}
@@ -35,7 +35,7 @@ class Fitting:
                 flagged.append(chosen)
         return True
 
-    def allocate(self, task: Task, wanted: list[Wanted]) -> bool:
+    def allocate(self, task: RatedTask, wanted: list[Wanted]) -> bool:
         """Give a task what it would like; whether that leaves nothing of its rate. What was given stays given."""
         for each in wanted:
             chosen = self._best_fit(task, each, [])
@@ -56,7 +56,7 @@ class Fitting:
             task.rate = int(single(task.rate - placed.throughput))
         return task.rate + task.extra <= SLACK
 
-    def _best_fit(self, task: Task, wanted: Wanted, flagged: list[Gpulet]) -> Gpulet | None:
+    def _best_fit(self, task: RatedTask, wanted: Wanted, flagged: list[Gpulet]) -> Gpulet | None:
         """The last whole GPU or exact match; without one, the last of those that are least too large."""
         fitting = [gpulet for gpulet in self.pool.gpulets() if self._can_take(task, wanted, gpulet)]
         fitting = [gpulet for gpulet in fitting if not any(gpulet is other for other in flagged)]
@@ -66,7 +66,7 @@ class Fitting:
             return exact[-1]
         return min(reversed(fitting), key=lambda gpulet: gpulet.percent, default=None)
 
-    def _can_take(self, task: Task, wanted: Wanted, gpulet: Gpulet) -> bool:
+    def _can_take(self, task: RatedTask, wanted: Wanted, gpulet: Gpulet) -> bool:
         if gpulet.residents or gpulet.percent < wanted.percent or not self.pool.fits_memory(task, gpulet):
             return False
         if self.pool.beside(task, gpulet)(wanted.batch) + wanted.duty_ms > task.slo_ms:
@@ -78,7 +78,7 @@ class Fitting:
             for each in other.residents
         )
 
-    def _repair_all(self, gpu: Gpu, task: Task) -> bool:
+    def _repair_all(self, gpu: CutGpu, task: RatedTask) -> bool:
         for gpulet in gpu.gpulets:
             if not gpulet.residents:
                 continue
@@ -89,7 +89,7 @@ class Fitting:
                 repair_residue(self.pool.latency, gpu, gpulet)
         return True
 
-    def _enlarged(self, task: Task, wanted: Wanted, percent: int) -> Wanted | None:
+    def _enlarged(self, task: RatedTask, wanted: Wanted, percent: int) -> Wanted | None:
         """The same on a larger slice. Its neighbours are looked for on the GPU of its number in the estimate."""
         others = []
         if wanted.position < len(self.pool.gpus):

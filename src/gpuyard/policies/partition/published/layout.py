@@ -22,7 +22,7 @@ def rate_of(batch: int, period_ms: float) -> float:
 
 
 @dataclass
-class Task:
+class RatedTask:
     """A model with its rate; rates are whole numbers, as in the original."""
 
     number: int
@@ -38,7 +38,7 @@ class Task:
 class Resident:
     """A task on a gpulet: one batch in every period."""
 
-    task: Task
+    task: RatedTask
     batch: int
     throughput: float
     rate: int
@@ -60,7 +60,7 @@ class Gpulet:
         """What runs here."""
         return (Running(each.task.model, each.batch, self.percent) for each in self.residents)
 
-    def holds(self, task: Task) -> bool:
+    def holds(self, task: RatedTask) -> bool:
         """Whether a task is here."""
         return any(each.task.number == task.number for each in self.residents)
 
@@ -71,7 +71,7 @@ class Gpulet:
 
 
 @dataclass
-class Gpu:
+class CutGpu:
     """One GPU: its gpulets in the order in which they were made, and its memory."""
 
     number: int
@@ -81,12 +81,12 @@ class Gpu:
     loaded: set[tuple[int, int]] = field(default_factory=set)
 
     @classmethod
-    def whole(cls, number: int, memory_mb: float) -> Gpu:
+    def whole(cls, number: int, memory_mb: float) -> CutGpu:
         """An empty GPU in one piece."""
         return cls(number, USABLE_MEMORY * memory_mb, [Gpulet(number, 100)])
 
     @classmethod
-    def cut(cls, number: int, memory_mb: float, percents: tuple[int, ...]) -> Gpu:
+    def cut(cls, number: int, memory_mb: float, percents: tuple[int, ...]) -> CutGpu:
         """An empty GPU in pieces."""
         pieces = [Gpulet(number, percent, int(k > 0 and percent == 50)) for k, percent in enumerate(percents)]
         return cls(number, USABLE_MEMORY * memory_mb, pieces)
@@ -102,7 +102,7 @@ class Gpu:
         """What runs on its other gpulets."""
         return [each for other in self.gpulets if other is not gpulet for each in other.running()]
 
-    def has_memory_for(self, task: Task, memory_mb: float, gpulet: Gpulet) -> bool:
+    def has_memory_for(self, task: RatedTask, memory_mb: float, gpulet: Gpulet) -> bool:
         """Whether a task's model fits, as the original counts it."""
         if gpulet.holds(task):
             return True

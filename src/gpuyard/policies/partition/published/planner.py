@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
-from gpuyard.policies.partition.published.filling import Filling
+from gpuyard.policies.partition.published.filling import EmptyGpulets
 from gpuyard.policies.partition.published.fitting import Fitting
-from gpuyard.policies.partition.published.layout import Gpu, Task
+from gpuyard.policies.partition.published.layout import CutGpu, RatedTask
 from gpuyard.policies.partition.published.pool import Pool
 from gpuyard.policies.partition.published.repair import takes_ms
-from gpuyard.policies.partition.published.turns import Turns
+from gpuyard.policies.partition.published.turns import SharedGpulets
 
 ENOUGH = 0.85
 """Of a task's rate, below which it is placed again."""
@@ -22,9 +22,9 @@ class Planner:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        self.fitting, self.filling, self.turns = Fitting(pool), Filling(pool), Turns(pool)
+        self.fitting, self.filling, self.turns = Fitting(pool), EmptyGpulets(pool), SharedGpulets(pool)
 
-    def plan(self, tasks: list[Task]) -> bool:
+    def plan(self, tasks: list[RatedTask]) -> bool:
         """Place all tasks, and once more those that interference left with too little."""
         retried: set[int] = set()
         while True:
@@ -44,12 +44,12 @@ class Planner:
                 task.rate, task.extra = requested[task.number], 0
             tasks = short
 
-    def _served(self, task: Task) -> float:
+    def _served(self, task: RatedTask) -> float:
         return sum(
             each.throughput for g in self.pool.gpulets() for each in g.residents if each.task.number == task.number
         )
 
-    def place(self, task: Task) -> bool:
+    def place(self, task: RatedTask) -> bool:
         """Find gpulets for a task."""
         if any(gpulet.holds(task) for gpulet in self.pool.gpulets()):
             return self._place_again(task)
@@ -59,7 +59,7 @@ class Planner:
         self.filling.readjust(task, self.pool.empty())
         return self.filling.merge_residue(task) or (not self.pool.rules.greedy and self.turns.time_share(task, None))
 
-    def _place_again(self, task: Task) -> bool:
+    def _place_again(self, task: RatedTask) -> bool:
         shared = []
         for gpulet in self.pool.gpulets():
             if not gpulet.holds(task):
@@ -78,10 +78,12 @@ class Planner:
 LAYOUTS = ((50, 50), (60, 40), (80, 20), (100,))
 
 
-def exhaustive(tasks: list[Task], count: int, memory_mb: float, pool: Callable[[list[Gpu]], Pool]) -> list[Gpu] | None:
+def exhaustive(
+    tasks: list[RatedTask], count: int, memory_mb: float, pool: Callable[[list[CutGpu]], Pool]
+) -> list[CutGpu] | None:
     """Try every way to cut the GPUs, the last GPU first; the first that works is taken."""
     for choice in product(LAYOUTS, repeat=count):
-        gpus = [Gpu.cut(number, memory_mb, choice[count - 1 - number]) for number in range(count)]
+        gpus = [CutGpu.cut(number, memory_mb, choice[count - 1 - number]) for number in range(count)]
         if Planner(pool(gpus)).plan([replace(task) for task in tasks]):
             return gpus
     return None

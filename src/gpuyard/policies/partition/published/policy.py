@@ -11,7 +11,7 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
 from gpuyard.policies.partition.limits import CONTEXT_MB
-from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Task
+from gpuyard.policies.partition.published.layout import CutGpu, Gpulet, RatedTask
 from gpuyard.policies.partition.published.planner import Planner, exhaustive
 from gpuyard.policies.partition.published.pool import Pool, Rules
 from gpuyard.policies.partition.published.repair import takes_ms
@@ -61,13 +61,13 @@ class PublishedElastic:
             tuple(_slice(names[each.number], each, gpulet, latency) for each in gpus for gpulet in each.gpulets)
         )
 
-    def _search(self, tasks: list[Task], count: int, latency: LatencyModel) -> list[Gpu] | None:
+    def _search(self, tasks: list[RatedTask], count: int, latency: LatencyModel) -> list[CutGpu] | None:
         percents = latency.gpu.slices if self.spatial else (100,)
         rules = Rules(self.most_models, self.spatial, not self.searches, self.greedy)
         sizes, memory = Sizes(latency, percents), latency.gpu.memory_mb
         if self.searches:
             return exhaustive(tasks, count, memory, lambda gpus: Pool(latency, sizes, gpus, rules))
-        gpus = [Gpu.whole(number, memory) for number in range(count)]
+        gpus = [CutGpu.whole(number, memory) for number in range(count)]
         return gpus if Planner(Pool(latency, sizes, gpus, rules)).plan([replace(task) for task in tasks]) else None
 
 
@@ -97,7 +97,7 @@ SHIPPED = {
 }
 
 
-def _task(service: Service, position: int) -> Task:
+def _task(service: Service, position: int) -> RatedTask:
     rate = service.rate_per_s
     if rate != int(rate) or rate < LEAST_RATE:
         rule = f"must be a whole number of requests a second, {LEAST_RATE} at least, as published"
@@ -105,10 +105,10 @@ def _task(service: Service, position: int) -> Task:
     ids = gpulet_ids()
     name = str(service.service_id)
     number = ids.index(name) if name in ids else len(ids) + position
-    return Task(number, name, service.model, published_rate(int(rate)), service.slo_ms)
+    return RatedTask(number, name, service.model, published_rate(int(rate)), service.slo_ms)
 
 
-def _slice(place: tuple[str, int], gpu: Gpu, gpulet: Gpulet, latency: LatencyModel) -> Slice:
+def _slice(place: tuple[str, int], gpu: CutGpu, gpulet: Gpulet, latency: LatencyModel) -> Slice:
     turns = tuple(
         Turn(each.task.name, each.batch, takes_ms(latency, gpu, gpulet, each) / 1000.0) for each in gpulet.residents
     )

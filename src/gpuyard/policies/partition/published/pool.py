@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.limits import network_gbit
-from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Task
+from gpuyard.policies.partition.published.layout import CutGpu, Gpulet, RatedTask
 from gpuyard.policies.partition.published.sizing import Latency, Sizes, Wanted
 
 
@@ -26,7 +26,7 @@ class Pool:
 
     latency: LatencyModel
     sizes: Sizes
-    gpus: list[Gpu]
+    gpus: list[CutGpu]
     rules: Rules
 
     def gpulets(self) -> list[Gpulet]:
@@ -37,28 +37,28 @@ class Pool:
         """Those on which nobody is."""
         return [gpulet for gpulet in self.gpulets() if not gpulet.residents]
 
-    def gpu(self, gpulet: Gpulet) -> Gpu:
+    def gpu(self, gpulet: Gpulet) -> CutGpu:
         """The GPU of a gpulet."""
         return self.gpus[gpulet.gpu]
 
-    def memory_mb(self, task: Task) -> float:
+    def memory_mb(self, task: RatedTask) -> float:
         """What a task's model takes."""
         return self.latency.gpu.models[task.model].memory_mb
 
-    def fits_memory(self, task: Task, gpulet: Gpulet) -> bool:
+    def fits_memory(self, task: RatedTask, gpulet: Gpulet) -> bool:
         """Whether a gpulet can hold a task."""
         return self.gpu(gpulet).has_memory_for(task, self.memory_mb(task), gpulet)
 
-    def estimate(self, task: Task, rate: int) -> list[Wanted]:
+    def estimate(self, task: RatedTask, rate: int) -> list[Wanted]:
         """The gpulets that a rate would ideally have."""
         return self.sizes.by_greed(task, rate) if self.rules.greedy else self.sizes.by_knee(task, rate)
 
-    def beside(self, task: Task, gpulet: Gpulet) -> Latency:
+    def beside(self, task: RatedTask, gpulet: Gpulet) -> Latency:
         """Latencies of a task's batches on a gpulet, beside what runs on the others of its GPU."""
         others = self.gpu(gpulet).others(gpulet)
         return lambda batch: self.latency.beside_ms(task.model, batch, gpulet.percent, others)
 
-    def network(self, gpu: Gpu) -> float:
+    def network(self, gpu: CutGpu) -> float:
         """Gbit/s of input of a GPU."""
         models = self.latency.gpu.models
         return sum(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from gpuyard.policies.partition.latency import LatencyModel
-from gpuyard.policies.partition.published.layout import Gpu, Gpulet, Resident, Task, rate_of
+from gpuyard.policies.partition.published.layout import CutGpu, Gpulet, RatedTask, Resident, rate_of
 
 FORGIVEN = 1.05
 """Of an SLO, by which the turns of a gpulet may exceed it."""
 
 
-def takes_ms(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet, resident: Resident, batch: int | None = None) -> float:
+def takes_ms(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet, resident: Resident, batch: int | None = None) -> float:
     """A resident's batch beside what runs on the other gpulets."""
     size = resident.batch if batch is None else batch
     return latency.beside_ms(resident.task.model, size, gpulet.percent, gpu.others(gpulet))
 
 
-def repair_saturated(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet, creditor: Task) -> bool:
+def repair_saturated(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet, creditor: RatedTask) -> bool:
     """Lower the throughput, or else the batch; the loss is on the creditor's account."""
     resident = gpulet.residents[0]
     slo_ms, before = resident.task.slo_ms, resident.throughput
@@ -32,7 +32,7 @@ def repair_saturated(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet, creditor: 
     return True
 
 
-def repair_residue(latency: LatencyModel, gpu: Gpu, gpulet: Gpulet) -> bool:
+def repair_residue(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet) -> bool:
     """Lower batches until every turn is in time again, each as if it were alone in being lowered."""
     takes = [takes_ms(latency, gpu, gpulet, each) for each in gpulet.residents]
     if all(sum(takes) + gpulet.duty_ms <= FORGIVEN * each.task.slo_ms for each in gpulet.residents):

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from gpuyard.policies.partition.latency import LatencyModel
-from gpuyard.policies.partition.published.layout import Task, rate_of, single
+from gpuyard.policies.partition.published.layout import RatedTask, rate_of, single
 
 SLACK = 15
 """Requests a second that are passed over everywhere."""
@@ -55,7 +55,7 @@ def saturated_batch(latency: Latency, slo_ms: float) -> int:
     return largest_batch(lambda batch: 2 * latency(batch) <= slo_ms)
 
 
-def residue_batch(latency: Latency, task: Task, buffer: float) -> int:
+def residue_batch(latency: Latency, task: RatedTask, buffer: float) -> int:
     """The largest batch that gathers in time. Where none does, batch 1 may be run more often than requests come."""
     found = largest_batch(lambda batch: latency(batch) + 1000.0 * batch / task.rate <= task.slo_ms)
     if found:
@@ -75,11 +75,11 @@ class Sizes:
         self.percents = percents
         self.saturated = cache(self._saturated)
 
-    def alone(self, task: Task, percent: int) -> Latency:
+    def alone(self, task: RatedTask, percent: int) -> Latency:
         """The latencies of a task's batches on a slice."""
         return lambda batch: self.latency.alone_ms(task.model, batch, percent)
 
-    def saturation(self, task: Task, percent: int) -> Saturated:
+    def saturation(self, task: RatedTask, percent: int) -> Saturated:
         """The most that a slice does for a task."""
         found: Saturated = self.saturated(task.model, task.slo_ms, percent)
         return found
@@ -91,7 +91,7 @@ class Sizes:
         batch = saturated_batch(alone, slo_ms) or 1
         return Saturated(batch, rate_of(batch, alone(batch)))
 
-    def knee(self, task: Task) -> int:
+    def knee(self, task: RatedTask) -> int:
         """The slice where one more percent gains most; the step to the largest is never looked at."""
         best, steepest = self.percents[0], 0.0
         for low, high in list(pairwise(self.percents))[:-1]:
@@ -101,7 +101,7 @@ class Sizes:
                 best, steepest = high, slope
         return best
 
-    def by_knee(self, task: Task, rate: int) -> list[Wanted]:
+    def by_knee(self, task: RatedTask, rate: int) -> list[Wanted]:
         """Saturated gpulets at the knee, then one for what is left."""
         percent = self.knee(task)
         batch, throughput = self.saturation(task, percent)
@@ -116,8 +116,8 @@ class Sizes:
             found.append(rest)
         return found
 
-    def _residue(self, task: Task, rate: int, percent: int) -> Wanted:
-        trial = Task(task.number, task.name, task.model, rate, task.slo_ms)
+    def _residue(self, task: RatedTask, rate: int, percent: int) -> Wanted:
+        trial = RatedTask(task.number, task.name, task.model, rate, task.slo_ms)
         batch = residue_batch(self.alone(task, percent), trial, self.latency.buffer)
         gather_ms = batch * 1000.0 / trial.rate
         smaller = [each for each in reversed(self.percents) if each < percent]
@@ -131,7 +131,7 @@ class Sizes:
         throughput = rate_of(batch, duty) if batch else 0.0
         return Wanted(percent, batch, duty, throughput, takes / duty if batch else 0.0, False, trial.rate)
 
-    def by_greed(self, task: Task, rate: int) -> list[Wanted]:
+    def by_greed(self, task: RatedTask, rate: int) -> list[Wanted]:
         """The smallest slice that does it alone, or the largest and so on."""
         found: list[Wanted] = []
         while rate > 0:

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuyard.policies.partition.published.layout import Gpulet, Resident, Task, rate_of, single
+from gpuyard.policies.partition.published.layout import Gpulet, RatedTask, Resident, rate_of, single
 from gpuyard.policies.partition.published.pool import Pool
 from gpuyard.policies.partition.published.repair import takes_ms
 from gpuyard.policies.partition.published.sizing import LARGEST, SLACK, Latency
 
 
 @dataclass(frozen=True)
-class Turns:
+class SharedGpulets:
     """Lets tasks take turns."""
 
     pool: Pool
 
-    def time_share(self, task: Task, preferred: list[Gpulet] | None) -> bool:
+    def time_share(self, task: RatedTask, preferred: list[Gpulet] | None) -> bool:
         """Let a task take turns with others until its rate is served."""
         while task.rate + task.extra > SLACK:
             if not any(self._take_turns(task, gpulet) for gpulet in self._candidates(task, preferred)):
                 return False
         return True
 
-    def _candidates(self, task: Task, preferred: list[Gpulet] | None) -> list[Gpulet]:
+    def _candidates(self, task: RatedTask, preferred: list[Gpulet] | None) -> list[Gpulet]:
         if preferred is not None:
             found = [g for g in self.pool.gpulets() if any(g is each for each in preferred)]
         else:
@@ -33,7 +33,7 @@ class Turns:
         found = [gpulet for gpulet in found if self.pool.fits_memory(task, gpulet)]
         return sorted(found, key=lambda gpulet: -gpulet.occupancy)
 
-    def _take_turns(self, task: Task, gpulet: Gpulet) -> bool:
+    def _take_turns(self, task: RatedTask, gpulet: Gpulet) -> bool:
         if gpulet.holds(task) or gpulet.occupancy >= 1.0:
             return False
         latency = self.pool.beside(task, gpulet)
@@ -60,7 +60,7 @@ class Turns:
         return True
 
     @staticmethod
-    def _turn(task: Task, gpulet: Gpulet, latency: Latency) -> int:
+    def _turn(task: RatedTask, gpulet: Gpulet, latency: Latency) -> int:
         """The largest batch that leaves the others their part of the period; periods are whole milliseconds."""
         for batch in range(min(LARGEST, int(single(gpulet.duty_ms) * task.rate / 1000.0)), 0, -1):
             period = int(batch * 1000.0 / task.rate)
