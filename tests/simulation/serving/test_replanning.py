@@ -100,7 +100,8 @@ def rising() -> tuple[Deployment, Elastic]:
 
 def test_a_plan_that_follows_rising_rates_answers_more_in_time_than_one_that_does_not() -> None:
     deployment, policy = rising()
-    arrivals = fluctuating({"resnet50": [60, 400, 400, 400, 60, 60], "vgg16": [40, 200, 200, 200, 40, 40]}, 240, 1)
+    rates = {"resnet50": [60, *[400] * 9, 60, 60], "vgg16": [40, *[200] * 9, 40, 40]}  # high for three minutes
+    arrivals = fluctuating(rates, 240, 1)
     fixed = simulate_serving(deployment, arrivals)
     followed = simulate_serving(deployment, arrivals, ServingOptions(replanning=Replanning(policy)))
     assert fixed.summary["violations"] > 0.3
