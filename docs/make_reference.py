@@ -18,9 +18,10 @@ import gpuyard
 from gpuyard.cli import COMMANDS, load_command
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.core.service import Service
 from gpuyard.emulation.report import combine
 from gpuyard.policies.registry import ALLOCATIONS, ORDERS, PLACEMENTS
-from gpuyard.results import TABLES, summarise, summarise_programs
+from gpuyard.results import TABLES, summarise, summarise_programs, summarise_serving
 from gpuyard.results.folders import RUN_FILES
 from gpuyard.simulation.options import DEFAULT_JOBS, DEFAULT_LOAD, DEFAULT_WINDOW, Options, option_fields
 
@@ -96,7 +97,73 @@ STEPS = {
     "end_s": "to",
 }
 
-COLUMNS = {"jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS}
+REQUESTS = {
+    "service": "whose request it is",
+    "arrival_s": "when it came",
+    "start_s": "when its batch began; null: it was in none",
+    "finish_s": "when it was answered; null: it was not",
+    "slice": "which slice ran it: a row of `slices`",
+    "batch": "requests that ran together with it, itself included",
+    "outcome": "`served` in time, `late`, `dropped` while it waited since no slice could be in time any more, or "
+    "`refused` as it came",
+}
+
+SLICES = {
+    "slice": "its number, from 0; a slice that serves something else from some time on is another one",
+    "gpu": "its GPU, numbered through all nodes",
+    "share": "its part of the GPU",
+    "services": "services that take turns on it",
+    "batches": "the largest batch of each",
+    "start_s": "from when it served",
+    "end_s": "until when",
+    "busy_s": "seconds in which it ran a batch",
+    "batches_run": "batches that it ran",
+    "requests": "requests in these",
+}
+
+LATENCIES = {
+    "mean_ms": "mean latency of answered requests, from arrival to answer",
+    "p50_ms": "half of them took no longer; percentiles are by nearest rank",
+    "p90_ms": "nine tenths took no longer",
+    "p99_ms": "99 % took no longer",
+    "max_ms": "the longest",
+}
+
+SERVICES = {
+    "service": "its name",
+    "model": "what it runs",
+    "planned_rate": "requests a second, on the mean, that its plan is for",
+    "requests": "requests that came",
+    "served": "answered in time",
+    "late": "answered too late",
+    "dropped": "given up while they waited",
+    "refused": "turned away as they came",
+    "goodput_per_s": "answers in time, a second",
+    "violations": "part of all requests that were not answered in time",
+    **LATENCIES,
+    "slo_ms": "milliseconds within which a request is to be answered",
+}
+
+COLUMNS = {
+    "jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS, "requests": REQUESTS, "slices": SLICES,
+    "services": SERVICES,
+}  # fmt: skip
+
+SERVING_FIGURES = {
+    **{name: SERVICES[name] for name in ("requests", "served", "late", "dropped", "refused", "violations")},
+    "goodput_per_s": "answers in time, for each second in which requests came",
+    "throughput_per_s": "answers, in time or late, likewise",
+    **LATENCIES,
+    "worst_p99_of_slo": "the largest p99 of a service, as a part of its SLO",
+    "mean_batch": "requests that ran together, on the mean over batches",
+    "gpus_in_use": "GPUs with a slice that serves, on the mean over time",
+    "gpu_share_in_use": "sum of these slices, likewise",
+    "busy": "part of that in which a batch ran",
+    "published_violations": "as gpulet's scripts count: without the first second and the first 200 requests",
+    "published_throughput_per_s": "likewise, one less than its answers over the time from the first to the last",
+    "published_mean_ms": "likewise, without the longest",
+    "published_p99_ms": "likewise",
+}
 
 PROGRAM_FIGURES = {
     "programs": "processes that used a GPU",
@@ -169,12 +236,14 @@ def reference() -> str:
         "## The run folder\n",
         _table(("file", "content"), FILES, RUN_FILES),
         "A run has the tables of its world: `jobs` and `timeline` of a cluster; `programs`, and `steps` where they "
-        "were seen, of emulated GPUs.\n",
+        "were seen, of emulated GPUs; `requests`, `slices` and `services` of a server.\n",
         *_columns(),
         "## Figures of a run\n\nIn `summary.json`, in `Run.summary`, and printed by `simulate --format json`.\n",
         _table(("figure", "meaning"), FIGURES, _figures()),
         "Of programs on emulated GPUs:\n",
         _table(("figure", "meaning"), PROGRAM_FIGURES, _program_figures()),
+        "Of services, printed by `serve --format json`:\n",
+        _table(("figure", "meaning"), SERVING_FIGURES, _serving_figures()),
         "## Report of an emulation\n\nWritten by `gpuyard emulate --report FILE.json`.\n",
         _table(("field", "meaning"), EMULATION, combine(Path("nowhere"), "A100", ["A100"], 0.0)),
         "## Options\n\nOne set of options for all: fields of `gpuyard.Options`; settings under `axes` and `fixed` of a "
@@ -265,6 +334,11 @@ def _figures() -> list[str]:
 
 def _program_figures() -> list[str]:
     return list(summarise_programs(_empty("programs")))
+
+
+def _serving_figures() -> list[str]:
+    services = [Service("one", "resnet50", 1.0, 100.0)]
+    return list(summarise_serving(_empty("requests"), _empty("slices"), services, 1.0)[0])
 
 
 def _empty(table: str) -> Any:

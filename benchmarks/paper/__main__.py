@@ -6,7 +6,7 @@ import sys
 
 from benchmarks.document import fill
 from benchmarks.limits import failures, table
-from benchmarks.paper import differences, optimum, over_load, packers, partition, sensitivity, testbed
+from benchmarks.paper import differences, optimum, over_load, packers, partition, sensitivity, serving, testbed
 from benchmarks.paper.cases import run_cases
 from benchmarks.paper.section import Study
 
@@ -19,6 +19,7 @@ STUDIES: list[Study] = [
     differences.STUDY,
     *([testbed.STUDY] if testbed.AVAILABLE else []),
     *([partition.STUDY] if partition.AVAILABLE else []),
+    *([serving.STUDY] if serving.AVAILABLE else []),
 ]
 
 

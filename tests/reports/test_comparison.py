@@ -7,8 +7,8 @@ from tests.results.builder import HOUR, build, job, span, three_jobs
 
 from gpuyard.reports.comparison import compare_jobs, compare_runs, mismatches, side_by_side
 from gpuyard.reports.findings import headline, short_names
+from gpuyard.reports.kinds import run_labels
 from gpuyard.reports.pairing import same_jobs, unpaired
-from gpuyard.reports.run_facts import run_labels
 from gpuyard.results import Run
 
 

@@ -17,10 +17,11 @@ def compare(
     """Put the figures of runs side by side.
 
     Ratios are against the first run: below 1x is less time. Jobs that finished in both runs are compared one by one,
-    where both ran the same jobs. Runs of programs on emulated GPUs are compared by step time, GPU time and memory.
+    where both ran the same jobs. Runs of programs on emulated GPUs are compared by step time, GPU time and memory,
+    those of services by latencies, GPUs in use and requests that were not answered in time.
     """
-    from gpuyard.reports import findings, programs
     from gpuyard.reports.comparison import compare_runs, mismatches, side_by_side
+    from gpuyard.reports.headlines import headline
     from gpuyard.reports.pairing import unpaired
     from gpuyard.results import load_run
 
@@ -31,6 +32,6 @@ def compare(
         say(f"warning: {warning}")
     if format == Format.table:
         emit(side_by_side(loaded), format)
-        say(findings.headline(loaded) if have_jobs else programs.headline(loaded))
+        say(headline(loaded))
     else:
         emit(rows, format)

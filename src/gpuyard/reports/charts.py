@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.reports.chart_style import DASHES, INK, MUTED, SERIES, legend_above, new_figure, shorten
+from gpuyard.reports.kinds import kind_of, run_labels
 from gpuyard.reports.phrases import hours as hours_text
-from gpuyard.reports.run_facts import figure, input_text, load_of, measured_jobs, policy_of, run_labels
+from gpuyard.reports.run_facts import figure, load_of, measured_jobs, policy_of
 from gpuyard.results import Run
 from gpuyard.results.summary import jct_hours
 
@@ -42,7 +43,7 @@ def styled(runs: Sequence[Run]) -> list[Styled]:
     seen: dict[str, int] = {}
     result = []
     for label, run in zip(run_labels(runs), runs, strict=True):
-        subject = policy_of(run) if "jobs" in run else input_text(run, "gpus")
+        subject = kind_of(run).subject(run)
         color = colors.setdefault(subject, SERIES[len(colors) % len(SERIES)])
         dash = DASHES[seen.get(subject, 0) % len(DASHES)]
         seen[subject] = seen.get(subject, 0) + 1

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 
-from gpuyard.reports.metrics import metrics_of
+from gpuyard.reports.kinds import kind_of, metrics_of, run_labels
 from gpuyard.reports.pairing import same_jobs, unpaired
 from gpuyard.reports.phrases import count, times
-from gpuyard.reports.run_facts import command_of, figure, input_text, load_of, measured_jobs, policy_of, run_labels
+from gpuyard.reports.run_facts import figure, input_text, load_of, measured_jobs
 from gpuyard.results import Run
 
 SAME = 1e-9
@@ -45,7 +45,7 @@ def compare_runs(runs: Sequence[Run]) -> list[dict[str, Any]]:
     compared = [metric.name for metric in metrics_of(runs) if metric.compared]
     rows = []
     for label, run in zip(run_labels(runs), runs, strict=True):
-        row: dict[str, Any] = {"run": label} | _inputs(run)
+        row: dict[str, Any] = {"run": label} | kind_of(run).inputs(run)
         for name in compared:
             row[name] = figure(run, name)
             row[f"{name}_ratio"] = _ratio(figure(run, name), figure(runs[0], name))
@@ -94,12 +94,6 @@ def by_load(runs: Iterable[Run]) -> list[list[Run]]:
     for run in runs:
         groups.setdefault(load_of(run), []).append(run)
     return list(groups.values())
-
-
-def _inputs(run: Run) -> dict[str, Any]:
-    if "jobs" in run:
-        return {"policy": policy_of(run), "load": load_of(run), "jobs": run.summary.get("jobs")}
-    return {"command": command_of(run), "gpus": input_text(run, "gpus")}
 
 
 def _jobs(first: Run, other: Run) -> dict[str, Any]:

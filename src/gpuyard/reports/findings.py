@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.reports.comparison import comparable
+from gpuyard.reports.kinds import run_labels
 from gpuyard.reports.phrases import CLOSE, percent, times
-from gpuyard.reports.run_facts import at_load, figure, load_of, measured_jobs, policy_of, run_labels
+from gpuyard.reports.run_facts import at_load, figure, load_of, measured_jobs, policy_of
 from gpuyard.reports.time_series import Series
 from gpuyard.results import Run
 

@@ -1,16 +1,13 @@
-"""Which figures of a run are shown and compared, by the tables that runs have."""
+"""Which figures of a run are shown and compared, for each kind of run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from gpuyard.core.errors import InputError
 from gpuyard.reports.phrases import percent
-from gpuyard.results import Run
 
-Unit = Literal["hours", "seconds", "MiB", "share", "count"]
+Unit = Literal["hours", "seconds", "ms", "MiB", "share", "part", "rate", "number", "count"]
 
 
 @dataclass(frozen=True)
@@ -27,6 +24,8 @@ class Metric:
         """Put a value into a cell."""
         if self.unit == "share":
             return percent(value)
+        if self.unit == "part":
+            return f"{value:.2%}"
         if self.unit == "count" or (self.unit == "MiB" and value >= 10):
             return f"{value:,.0f}"
         return f"{value:.4g}" if self.unit == "seconds" and value < 10 else f"{value:,.2f}"
@@ -61,13 +60,19 @@ PROGRAM_METRICS = (
     Metric("failed", "failed", "count", compared=False),
 )
 
-_BY_TABLE = {"jobs": JOB_METRICS, "programs": PROGRAM_METRICS}
-
-
-def metrics_of(runs: Sequence[Run]) -> tuple[Metric, ...]:
-    """Return the figures that all of these runs have; InputError when they have none in common."""
-    for table, metrics in _BY_TABLE.items():
-        if all(table in run for run in runs):
-            return metrics
-    kinds = ", ".join(f"{run.path or 'a run'} is {run.world} and has {' and '.join(run.tables)}" for run in runs)
-    raise InputError(f"the runs have no figures in common: {kinds}", hint="Compare runs of one kind")
+REQUEST_METRICS = (
+    Metric("violations", "not in time", "part", less_is_better=True),
+    Metric("goodput_per_s", "in time a second", "rate"),
+    Metric("p50_ms", "p50 latency, ms", "ms", less_is_better=True),
+    Metric("p90_ms", "p90 latency, ms", "ms", less_is_better=True),
+    Metric("p99_ms", "p99 latency, ms", "ms", less_is_better=True),
+    Metric("max_ms", "longest latency, ms", "ms", less_is_better=True),
+    Metric("worst_p99_of_slo", "worst p99 of its SLO", "share", less_is_better=True),
+    Metric("gpus_in_use", "GPUs in use", "number", less_is_better=True),
+    Metric("gpu_share_in_use", "GPU share in use", "number", less_is_better=True),
+    Metric("busy", "busy part of it", "share"),
+    Metric("mean_batch", "mean batch", "number", compared=False),
+    Metric("late", "late", "count", compared=False),
+    Metric("dropped", "dropped", "count", compared=False),
+    Metric("refused", "refused", "count", compared=False),
+)

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.core.errors import InputError
-from gpuyard.reports import charts, findings, markup, programs, sections, time_charts
+from gpuyard.reports import charts, findings, markup, programs, sections, serving, time_charts
 from gpuyard.reports.chart_style import to_png, to_svg
-from gpuyard.reports.run_facts import load_of, run_labels
+from gpuyard.reports.headlines import headline
+from gpuyard.reports.kinds import run_labels
+from gpuyard.reports.run_facts import load_of
 from gpuyard.reports.time_series import series
 from gpuyard.results import Run
 
@@ -26,6 +28,9 @@ DETAILED = 8
 class _Pictures:
     """Collects PNGs while the page is put together."""
 
+    details: int
+    """How many runs get charts over time."""
+    progress: Callable[[str], None]
     files: dict[str, bytes] = field(default_factory=dict)
 
     def add(self, name: str, title: str, caption: str, drawing: Figure) -> str:
@@ -56,33 +61,29 @@ def build_report(
     runs: Sequence[Run], *, details: int = DETAILED, progress: Callable[[str], None] = lambda _: None
 ) -> tuple[str, dict[str, bytes]]:
     """Return the page and the PNGs by name."""
-    pictures = _Pictures()
-    with_jobs = [run for run in runs if "jobs" in run]
-    with_programs = [run for run in runs if "programs" in run]
-    title = findings.headline(with_jobs) if with_jobs else programs.headline(with_programs)
+    pictures = _Pictures(details, progress)
+    title = headline(runs)
     parts = [sections.header(title, runs), sections.warnings(runs)]
-    if with_jobs:
-        parts += _about_jobs(with_jobs, details, pictures, progress)
-    if with_programs:
-        parts += _about_programs(with_programs, pictures)
+    for kind, chapter in CHAPTERS.items():
+        mine = [run for run in runs if kind in run]
+        if mine:
+            parts += chapter(mine, pictures)
     parts += [sections.inputs(runs), sections.footer(runs)]
     return markup.document(title, "".join(parts)), pictures.files
 
 
-def _about_jobs(
-    runs: Sequence[Run], details: int, pictures: _Pictures, progress: Callable[[str], None]
-) -> Iterator[str]:
+def _about_jobs(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
     yield sections.figures_table(runs)
-    progress("comparing runs")
+    pictures.progress("comparing runs")
     yield _completion(runs, pictures)
     yield _waiting(runs, pictures)
     names = _slugs(run_labels(runs))
     yield "<h2>Over time</h2>\n"
     for number, (run, label, name) in enumerate(zip(runs, run_labels(runs), names, strict=True)):
-        if number < details and run.timeline.height:
-            progress(f"drawing {label}")
+        if number < pictures.details and run.timeline.height:
+            pictures.progress(f"drawing {label}")
             yield _over_time(run, label, name, pictures, opened=number < 2)
-    yield sections.left_out(runs, details)
+    yield sections.left_out(runs, pictures.details)
 
 
 def _about_programs(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
@@ -92,6 +93,29 @@ def _about_programs(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
         caption = "Seconds of each step by the program's clock; the mean where several processes step together."
         yield pictures.add("steps", programs.headline(timed), caption, programs.step_times(timed))
     yield programs.programs_table(runs)
+
+
+def _about_services(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
+    yield "<h2>Services</h2>\n" + sections.figures_table(runs) + serving.services_table(runs)
+    names = _slugs(run_labels(runs))
+    for number, (run, label, name) in enumerate(zip(runs, run_labels(runs), names, strict=True)):
+        if number >= pictures.details or not run["requests"].height:
+            continue
+        pictures.progress(f"drawing {label}")
+        caption = "One row a service: half, nine tenths and 99 % of its answers took no longer. 100 % is its SLO."
+        html = pictures.add(f"{name}-latency", f"Latencies with {label}", caption, serving.latency_bars(run))
+        caption = "Means per interval, by when requests arrived; below, the GPUs that had slices that serve."
+        html += pictures.add(f"{name}-course", f"Over time with {label}", caption, serving.over_time(run))
+        state = " open" if number < 2 else ""
+        yield f'<details class="run"{state}><summary>{markup.text(label)}</summary>\n{html}</details>\n'
+
+
+CHAPTERS: dict[str, Callable[[Sequence[Run], _Pictures], Iterator[str]]] = {
+    "jobs": _about_jobs,
+    "programs": _about_programs,
+    "requests": _about_services,
+}
+"""By the table that figures are of."""
 
 
 def _completion(runs: Sequence[Run], pictures: _Pictures) -> str:

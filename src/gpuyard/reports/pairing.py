@@ -7,8 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from gpuyard.reports.kinds import run_labels
 from gpuyard.reports.phrases import count
-from gpuyard.reports.run_facts import input_text, measured_jobs, run_labels
+from gpuyard.reports.run_facts import input_text, measured_jobs
 from gpuyard.results import Run
 
 _GIVEN = ("job_id", "arrival_s", "gpus", "model", "tenant", "priority", "iterations")

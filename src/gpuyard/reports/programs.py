@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from gpuyard.reports.chart_style import legend_above, new_figure
 from gpuyard.reports.charts import styled
 from gpuyard.reports.comparison import comparable
+from gpuyard.reports.kinds import run_labels
 from gpuyard.reports.markup import table, text
 from gpuyard.reports.phrases import CLOSE, count, percent, times
-from gpuyard.reports.run_facts import figure, input_text, run_labels
+from gpuyard.reports.run_facts import figure, input_text
 from gpuyard.results import Run
 from gpuyard.results.programs import MIB
 

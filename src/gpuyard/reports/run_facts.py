@@ -1,11 +1,9 @@
-"""Facts about a run that tables, charts and sentences share: its label, policy, load, cluster, figures."""
+"""Facts about a run that tables, charts and sentences share: its policy, load, cluster, figures."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import polars as pl
@@ -14,26 +12,6 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import GpuyardError
 from gpuyard.results import Run
 from gpuyard.results.summary import last_event
-
-
-def run_labels(runs: Sequence[Run]) -> list[str]:
-    """Name each run by its policy or command, and by load, seed or number only where that tells them apart."""
-    labels = [policy_of(run) if "jobs" in run else command_of(run) for run in runs]
-    details = [
-        ["" if "jobs" in run else input_text(run, "gpus") for run in runs],
-        ["" if load_of(run) is None else f"{load_of(run):.3g} jobs/h" for run in runs],
-        ["" if run.info.get("seed") is None else f"seed {run.info['seed']}" for run in runs],
-        [run.path.name if run.path else "" for run in runs],
-    ]
-    for column in details:
-        counts = Counter(labels)
-        if len(set(column)) > 1:
-            labels = [
-                f"{label}, {detail}" if counts[label] > 1 and detail else label
-                for label, detail in zip(labels, column, strict=True)
-            ]
-    counts = Counter(labels)
-    return [f"{label} #{number}" if counts[label] > 1 else label for number, label in enumerate(labels, start=1)]
 
 
 def policy_of(run: Run) -> str:
@@ -45,6 +23,13 @@ def command_of(run: Run) -> str:
     """Return the command that ran on emulated GPUs."""
     command = run.info.get("command")
     return " ".join(map(str, command)) if isinstance(command, list) else str(command or "unknown command")
+
+
+def request_load(run: Run) -> str:
+    """Say how requests came to a run that served: 'poisson', 'trace x 1.2, re-planned'."""
+    scale = run.info.get("scale", 1.0)
+    factor = f" x {scale:g}" if isinstance(scale, int | float) and scale != 1 else ""
+    return f"{run.info.get('load') or 'requests'}{factor}" + (", re-planned" if run.info.get("replan") else "")
 
 
 def load_of(run: Run) -> float | None:

@@ -13,23 +13,37 @@ from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.reports.chart_style import SERIES
 from gpuyard.reports.charts import styled
 from gpuyard.reports.comparison import by_load, mismatches
+from gpuyard.reports.kinds import kind_of, metrics_of, run_labels
 from gpuyard.reports.markup import BEST, table, text
-from gpuyard.reports.metrics import JOB_METRICS, Metric, metrics_of
+from gpuyard.reports.metrics import JOB_METRICS, Metric
 from gpuyard.reports.pairing import unpaired
 from gpuyard.reports.phrases import CLOSE, count, hours, times
-from gpuyard.reports.run_facts import cluster_of, figure, input_text, load_of, measured_jobs, run_labels
+from gpuyard.reports.run_facts import figure, input_text, load_of, measured_jobs
 from gpuyard.results import WAIT_COLUMNS, Run
 
 LONGEST = 5
 """Jobs listed for each run among those that waited longest."""
 
-_INPUTS = ("policy", "command", "gpus", "load", "cluster", "workload", "window", "seed", "version")
+_INPUTS = (
+    "policy",
+    "command",
+    "gpus",
+    "load",
+    "scale",
+    "trace",
+    "replan",
+    "cluster",
+    "workload",
+    "window",
+    "seed",
+    "version",
+)
 
 
 def header(title: str, runs: Sequence[Run]) -> str:
     """Return the headline and what it is about."""
-    gpus = " / ".join(dict.fromkeys(_gpus(run) for run in runs))
-    work = " / ".join(dict.fromkeys(_work(run) for run in runs))
+    gpus = " / ".join(dict.fromkeys(kind_of(run).gpus(run) for run in runs))
+    work = " / ".join(dict.fromkeys(kind_of(run).work(run) for run in runs))
     seeds = sorted({str(run.info["seed"]) for run in runs if run.info.get("seed") is not None})
     facts = [count(len(runs), "run"), gpus, work, *([f"seed {', '.join(seeds)}"] if seeds else [])]
     return (
@@ -118,21 +132,11 @@ def footer(runs: Sequence[Run]) -> str:
     return f"<footer>gpuyard {text(__version__)}{': ' + text(folders) if folders else ''}</footer>"
 
 
-def _gpus(run: Run) -> str:
-    return count(cluster_of(run).total_gpus, "GPU") if "jobs" in run else input_text(run, "gpus")
-
-
-def _work(run: Run) -> str:
-    if "jobs" in run:
-        return count(int(run.summary.get("jobs") or 0), "measured job")
-    return count(int(run.summary.get("programs") or 0), "program")
-
-
 def _figure_cell(run: Run, peers: Sequence[Run], metric: Metric) -> str:
     value, base = figure(run, metric.name), figure(peers[0], metric.name)
     if value is None:
         return "–"
-    compared = metric.compared and metric.unit in ("hours", "seconds") and metric.name != "makespan_h"
+    compared = metric.compared and metric.unit in ("hours", "seconds", "ms") and metric.name != "makespan_h"
     ratio = f"<small>{times(value / base)}</small>" if run is not peers[0] and base and compared else ""
     return (BEST if value == _best(metric, peers) else "") + text(metric.text(value)) + ratio
 

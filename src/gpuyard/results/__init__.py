@@ -6,11 +6,13 @@ from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
 from gpuyard.results.schema import ENDED, TABLES, WAIT_COLUMNS
+from gpuyard.results.serving import OUTCOMES, summarise_serving
 from gpuyard.results.store import Run, load_run, notes_of
 from gpuyard.results.summary import summarise
 
 __all__ = [
     "ENDED",
+    "OUTCOMES",
     "TABLES",
     "WAIT_COLUMNS",
     "Reservation",
@@ -24,5 +26,6 @@ __all__ = [
     "reserve_next",
     "summarise",
     "summarise_programs",
+    "summarise_serving",
     "tidy",
 ]

@@ -24,6 +24,8 @@ class TableSchema:
     row: str
     columns: dict[str, pl.DataType]
     nullable: frozenset[str] = frozenset()
+    main: bool = False
+    """Whether the figures of a run are of this table; any other only adds to one that they are of."""
 
     @property
     def file(self) -> str:
@@ -54,6 +56,7 @@ JOBS = TableSchema(
         **dict.fromkeys(WAIT_COLUMNS, pl.Float64()),
     },
     nullable=frozenset({"finish_s", "start_s"}),
+    main=True,
 )
 
 TIMELINE = TableSchema(
@@ -93,6 +96,7 @@ PROGRAMS = TableSchema(
         "exit_code": pl.Int32(),
     },
     nullable=frozenset({"expected_error", "exit_code"}),
+    main=True,
 )
 
 STEPS = TableSchema(
@@ -101,7 +105,64 @@ STEPS = TableSchema(
     {"program": pl.Int32(), "step": pl.Int64(), "start_s": pl.Float64(), "end_s": pl.Float64()},
 )
 
-TABLES = {table.name: table for table in (JOBS, TIMELINE, PROGRAMS, STEPS)}
+REQUESTS = TableSchema(
+    "requests",
+    "one row for each request to a service, in order of arrival",
+    {
+        "service": pl.String(),
+        "arrival_s": pl.Float64(),
+        "start_s": pl.Float64(),
+        "finish_s": pl.Float64(),
+        "slice": pl.Int32(),
+        "batch": pl.Int32(),
+        "outcome": pl.String(),
+    },
+    nullable=frozenset({"start_s", "finish_s", "slice", "batch"}),
+    main=True,
+)
+
+SLICES = TableSchema(
+    "slices",
+    "one row for each slice of a GPU as long as it served the same",
+    {
+        "slice": pl.Int32(),
+        "gpu": pl.Int32(),
+        "share": pl.Float64(),
+        "services": pl.List(pl.String()),
+        "batches": pl.List(pl.Int32()),
+        "start_s": pl.Float64(),
+        "end_s": pl.Float64(),
+        "busy_s": pl.Float64(),
+        "batches_run": pl.Int64(),
+        "requests": pl.Int64(),
+    },
+)
+
+SERVICES = TableSchema(
+    "services",
+    "one row a service",
+    {
+        "service": pl.String(),
+        "model": pl.String(),
+        "planned_rate": pl.Float64(),
+        "requests": pl.Int64(),
+        "served": pl.Int64(),
+        "late": pl.Int64(),
+        "dropped": pl.Int64(),
+        "refused": pl.Int64(),
+        "goodput_per_s": pl.Float64(),
+        "violations": pl.Float64(),
+        "mean_ms": pl.Float64(),
+        "p50_ms": pl.Float64(),
+        "p90_ms": pl.Float64(),
+        "p99_ms": pl.Float64(),
+        "max_ms": pl.Float64(),
+        "slo_ms": pl.Float64(),
+    },
+    nullable=frozenset({"goodput_per_s", "violations", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms"}),
+)
+
+TABLES = {table.name: table for table in (JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, SLICES, SERVICES)}
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""
 
 

@@ -18,7 +18,7 @@ from gpuyard.results import encoding
 from gpuyard.results.display import html_table, one_line
 from gpuyard.results.folders import FORMAT, INFO, SUMMARY, is_run, missing_files
 from gpuyard.results.reservation import Reservation, reserve
-from gpuyard.results.schema import conform, schema_of
+from gpuyard.results.schema import TABLES, conform, schema_of
 
 _VOLATILE = ("cpu_seconds", "run")
 """Figures that differ between two equal runs: kept out of summary.json, put back when it is read."""
@@ -26,7 +26,7 @@ _VOLATILE = ("cpu_seconds", "run")
 _TEXTS = ("policy", "durations_from")
 """What a summary says in words; all else are figures."""
 
-_MAIN = frozenset({"jobs", "programs"})
+_MAIN = frozenset(table.name for table in TABLES.values() if table.main)
 """The tables that figures are of; any other only adds to one of them."""
 
 _AGAIN = "Make the run again"

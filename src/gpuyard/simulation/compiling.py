@@ -24,6 +24,7 @@ from gpuyard.policies.registry import ALLOCATIONS, ORDERS
 from gpuyard.profiles import load_zoo
 from gpuyard.simulation.opening import find_policy, open_cluster
 from gpuyard.simulation.options import Failure, Options
+from gpuyard.simulation.serving.rehearsal import rehearse
 
 
 def compile_ahead(choices: Iterable[Options], *, quiet: bool = False) -> None:
@@ -86,3 +87,4 @@ def shipped_policies() -> Iterator[tuple[Policy, bool]]:
 if __name__ == "__main__":
     for each, as_published in shipped_policies():
         load_kernels(each, faithful=as_published)
+    rehearse()

@@ -52,11 +52,11 @@ class Table:
         return values.fill_null(float("nan") if blank is None else blank).to_numpy().astype(np.float64)
 
     def times(self, name: str) -> NDArray[np.float64]:
-        """Return a column of 'YYYY-MM-DD HH:MM:SS' as seconds; a blank or the text None is NaN."""
+        """Return a column of 'YYYY-MM-DD HH:MM:SS', UTC, as seconds, also parts of them; a blank or None is NaN."""
         texts = self._column(name).replace("None", None)
-        values = texts.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False)
+        values = texts.str.strip_suffix("+00:00").str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="ns", strict=False)
         self._refuse(texts.is_not_null() & values.is_null(), name, "is not a time as in 2017-10-09 07:01:55")
-        seconds = values.dt.epoch("s").cast(pl.Float64)
+        seconds = values.dt.epoch("s").cast(pl.Float64) + values.dt.nanosecond() / 1e9
         return seconds.fill_null(float("nan")).to_numpy().astype(np.float64)
 
     def _column(self, name: str) -> pl.Series:
@@ -77,6 +77,7 @@ def read_table(
     names: Sequence[str] | None = None,
     header: bool = True,
     separator: str = ",",
+    what: str = "jobs",
 ) -> Table:
     """Read delimited text, skipping blank lines and '#' comments.
 
@@ -85,7 +86,7 @@ def read_table(
     lines = enumerate(source.text().split("\n"), 1)
     content = [(row, line) for row, line in lines if line.strip() and not line.startswith("#")]
     if len(content) <= header:
-        raise InputError("holds no jobs", file=source.name)
+        raise InputError(f"holds no {what}", file=source.name)
     rows = np.array([row for row, _ in content[header:]], dtype=np.int64)
     quote = '"' if separator == "," else None
     text = io.BytesIO("\n".join(line for _, line in content).encode())

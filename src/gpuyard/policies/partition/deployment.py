@@ -86,7 +86,7 @@ class Deployment:
         reading = InferenceModel.published_ms if self.published else InferenceModel.cautious_ms
         return latency_models(
             self.services, self.cluster, self.known,
-            buffer=buffer, interference=self.interference, interpolation=reading,
+            buffer=buffer, interference=self.interference, interpolation=reading, growing=not self.published,
         )  # fmt: skip
 
     def violations(self) -> list[Violation]:

@@ -14,6 +14,7 @@ from gpuyard.policies.partition.interface import PartitionPlan
 from gpuyard.policies.partition.latency import latency_models
 from gpuyard.policies.partition.planner import planned
 from gpuyard.policies.partition.problem import Problem
+from gpuyard.policies.partition.raising import raised
 from gpuyard.policies.partition.tail import USUAL_TAIL
 from gpuyard.profiles.inference.model import InferenceModel, ServingGpu
 
@@ -40,13 +41,13 @@ class Elastic:
     def plan(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> PartitionPlan:
         """Say which services run on which slices."""
         problem = self.problem(services, cluster, known)
-        return problem.plan(planned(problem, fewest=self.minimise))
+        return raised(problem.plan(planned(problem, fewest=self.minimise)), problem)
 
     def problem(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> Problem:
         """What there is to plan, in numbers."""
         latency = latency_models(
             services, cluster, known, buffer=self.buffer, interference=self.interference,
-            interpolation=InferenceModel.cautious_ms,
+            interpolation=InferenceModel.cautious_ms, growing=True,
         )  # fmt: skip
         return Problem(tuple(services), cluster, latency, self.tail, self.most_models, self.cuts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import accumulate
 from typing import NamedTuple
 
 from gpuyard.core.cluster import Cluster
@@ -35,14 +36,23 @@ class LatencyModel:
         buffer: float = 1.0,
         interference: bool = True,
         interpolation: Interpolation = InferenceModel.measured_ms,
+        growing: bool = False,
     ) -> None:
+        """`growing`: count on a batch to take as long and to disturb as much as any smaller one.
+
+        A slice that does not wait for its batches to be filled runs all of these.
+        """
         self.gpu = gpu
         self.buffer = buffer
         self.interference = interference
+        self._growing = growing
         self._interpolation = interpolation
-        self._raw = cache(lambda model, batch, percent: interpolation(gpu.models[model], batch, percent))
+        self._raw = cache(self._raw_ms)
+        self._gathering = cache(self._gathering_ms)
         self._traffic = cache(lambda model, batch: gpu.models[model].traffic_of(batch))
         self._factor = cache(self._factor_beside)
+        self.parts = cache(self._parts)
+        """Of a batch on a slice: the own part of its interference factor, and the pressure that it puts on others."""
 
     def raw_ms(self, model: str, batch: int, percent: int) -> float:
         """What a batch takes, as measured."""
@@ -50,7 +60,7 @@ class LatencyModel:
 
     def gathering_ms(self, model: str, batch: int) -> float:
         """What it takes to put a batch together."""
-        return self.gpu.models[model].gathering_ms[min(batch, BATCHES) - 1]
+        return float(self._gathering(model, batch))
 
     def alone_ms(self, model: str, batch: int, percent: int) -> float:
         """A batch with nobody on the rest of the GPU."""
@@ -65,7 +75,8 @@ class LatencyModel:
     def curves(self, model: str, percent: int) -> Curves:
         """All that is known of a model's batches on a slice."""
         between = self.gpu.interference if self.interference else None
-        return _curves(self.gpu.models[model], percent, self._interpolation, between)
+        found = _curves(self.gpu.models[model], percent, self._interpolation, between)
+        return Curves(*(tuple(accumulate(each, max)) for each in found)) if self._growing else found
 
     def factor(self, own: Running, others: Iterable[Running]) -> float:
         """How many times as long a batch takes beside others."""
@@ -73,13 +84,26 @@ class LatencyModel:
             return 1.0
         return max([1.0, *(self._factor(own, other) for other in others)])
 
+    def _raw_ms(self, model: str, batch: int, percent: int) -> float:
+        known = self.gpu.models[model]
+        return max(self._interpolation(known, size, percent) for size in self._sizes(batch))
+
+    def _gathering_ms(self, model: str, batch: int) -> float:
+        known = self.gpu.models[model].gathering_ms
+        return max(known[size - 1] for size in self._sizes(min(batch, BATCHES)))
+
     def _parts(self, model: str, batch: int, percent: int) -> tuple[float, float]:
         if not self.interference:
             return 1.0, 0.0
-        return self.gpu.interference.parts(self._traffic(model, batch), percent)
+        parts = [self.gpu.interference.parts(self._traffic(model, size), percent) for size in self._sizes(batch)]
+        return max(own for own, _ in parts), max(pressure for _, pressure in parts)
+
+    def _sizes(self, batch: int) -> range:
+        """The batches of which the worst counts."""
+        return range(1 if self._growing else batch, batch + 1)
 
     def _factor_beside(self, own: Running, other: Running) -> float:
-        return self._parts(*own)[0] + self._parts(*other)[1]
+        return float(self.parts(*own)[0] + self.parts(*other)[1])
 
 
 class Curves(NamedTuple):
@@ -113,6 +137,7 @@ def latency_models(
     buffer: float,
     interference: bool,
     interpolation: Interpolation,
+    growing: bool = False,
 ) -> dict[str, LatencyModel]:
     """What batches take on each GPU type of a cluster; raises InputError for a type or a model that nobody knows."""
     for gpu_type in cluster.gpu_types:
@@ -125,6 +150,8 @@ def latency_models(
                 rule, hint = f"has no latency profile on {gpu_type}", nearest(service.model, models)
                 raise InputError(rule, field="model", value=service.model, hint=hint)
     return {
-        gpu_type: LatencyModel(known[gpu_type], buffer=buffer, interference=interference, interpolation=interpolation)
+        gpu_type: LatencyModel(
+            known[gpu_type], buffer=buffer, interference=interference, interpolation=interpolation, growing=growing
+        )
         for gpu_type in cluster.gpu_types
     }

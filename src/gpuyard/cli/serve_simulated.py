@@ -1,0 +1,109 @@
+"""`gpuyard serve --world simulated`: a plan served in virtual time."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from gpuyard.policies.partition.deployment import Deployment
+    from gpuyard.policies.partition.interface import Partition
+    from gpuyard.results import Run
+    from gpuyard.traces.arrivals import Arrivals
+
+COLUMNS = ["service", "requests", "goodput_per_s", "violations", "p50_ms", "p99_ms", "slo_ms"]
+"""What the table shows; JSON and CSV have every figure."""
+
+
+class Load(StrEnum):
+    """Where requests come from."""
+
+    poisson = "poisson"
+    constant = "constant"
+    trace = "trace"
+    file = "file"
+
+
+def run_simulated(
+    deployment: Deployment,
+    *,
+    load: str = Load.poisson,
+    seconds: float = 60.0,
+    seed: int = 1,
+    trace: Path | None = None,
+    scale: float = 1.0,
+    replan: bool = False,
+    out: Path = Path("runs"),
+    format: str = Format.table,
+    policy: Partition | None = None,
+    quiet: bool = False,
+) -> None:
+    """Serve, keep the run as a folder and print how each service fared; an interrupt keeps what is done."""
+    from gpuyard.results import folder_name, reserve_next
+    from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
+
+    arrivals = _arrivals(deployment, load, seconds, seed, trace, scale)
+    inputs = {"load": load, "scale": scale, "seed": seed, "trace": None if trace is None else str(trace)}
+    options = ServingOptions(
+        seconds=None if load == Load.file else seconds,
+        replanning=_replanning(deployment, policy) if replan else None,
+        inputs=inputs,
+    )
+    name = folder_name(f"serve-{load}", scale if scale != 1.0 else None, seed, "replan" if replan else "")
+    with reserve_next(out / name) as place, Progress(len(arrivals), "requests", quiet=quiet) as progress:
+        run = simulate_serving(deployment, arrivals, options, progress=progress.update).save(place)
+    _print(run, format)
+    if format == Format.table and not quiet:
+        say(f"run: {run.path}")
+    if run.info["stopped_s"] is not None:
+        raise KeyboardInterrupt(f"{run.info['stopped_s']:.1f} s were served and are kept in {run.path}")
+
+
+def _arrivals(
+    deployment: Deployment, load: str, seconds: float, seed: int, trace: Path | None, scale: float
+) -> Arrivals:
+    from gpuyard.core.arguments import check_number
+    from gpuyard.core.errors import InputError
+    from gpuyard.traces import arrivals
+
+    check_number(scale, "scale", least=0)
+    rates = {each.service_id: each.rate_per_s * scale for each in deployment.services}
+    reads = load in (Load.trace, Load.file)
+    if reads != (trace is not None):
+        rule = "needs a file of requests" if reads else f"is read by --load trace or file, not by {load}"
+        raise InputError(rule, field="trace", value=None if reads else str(trace), hint="--trace FILE names it")
+    if load == Load.file and trace is not None:
+        if scale != 1.0:
+            raise InputError("has requests at times of their own, which --scale cannot change", file=trace)
+        return arrivals.read_arrivals(trace, tuple(rates))
+    if load == Load.trace and trace is not None:
+        return arrivals.recorded(trace, rates, seconds, seed)
+    return arrivals.constant(rates, seconds) if load == Load.constant else arrivals.poisson(rates, seconds, seed)
+
+
+def _replanning(deployment: Deployment, policy: Partition | None) -> Any:
+    from gpuyard.policies.registry import PARTITIONS
+    from gpuyard.simulation.serving.following import Replanning
+
+    options = {"interference": deployment.interference, "buffer": deployment.buffer}
+    return Replanning(policy or PARTITIONS.find("elastic", **options))
+
+
+def _print(run: Run, format: str) -> None:
+    services = run["services"].to_dicts()
+    if format == Format.table:
+        rows = [row | {"violations": f"{row['violations'] or 0.0:.2%}"} for row in services]
+        emit(rows, format, columns=COLUMNS)
+        figures = run.summary
+        say(
+            f"{figures['requests']:,} requests: {figures['violations'] or 0.0:.2%} not answered in time, "
+            f"{figures['goodput_per_s']:,.1f}/s in time, on {figures['gpus_in_use']:.2f} GPUs"
+        )
+    elif format == Format.json:
+        emit([run.summary | {"services": services}], format)
+    else:
+        emit(services, format)

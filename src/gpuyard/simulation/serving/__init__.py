@@ -1,0 +1,1 @@
+"""A deployment that serves in virtual time, request by request."""

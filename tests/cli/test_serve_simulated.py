@@ -1,0 +1,87 @@
+"""`gpuyard serve --world simulated` prints how services fared and keeps a run that the other commands read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli import main
+
+
+def gpuyard(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(each) for each in arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "tasks.yaml"
+    path.write_text((Path(__file__).parents[2] / "examples" / "services.yaml").read_text())
+    return path
+
+
+def test_services_are_planned_for_and_served(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpuyard("serve", tasks, "--world", "simulated", "--load", "constant", "--seconds", "5", "--quiet") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["service", "requests", "per", "s", "violations", "ms", "ms", "ms"]
+    assert [line.split()[0] for line in lines[3:]] == ["resnet50", "vgg16", "faces"]
+    assert all("0.00%" in line for line in lines[3:])
+
+
+def test_a_run_can_be_reported_and_compared(tasks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = tmp_path / "plan.json"
+    assert gpuyard("plan", tasks, "--format", "json") == 0
+    plan.write_text(capsys.readouterr().out)
+    for scale in ("1", "3"):
+        assert gpuyard("serve", plan, "--scale", scale, "--seconds", "10", "--format", "json", "--quiet") == 0
+    served = [json.loads(line) for line in capsys.readouterr().out.replace("]\n[", "]\n\0[").split("\0")]
+    assert served[0][0]["violations"] < 0.01 < served[1][0]["violations"]
+    runs = sorted(str(each) for each in (tmp_path / "runs").iterdir())
+    assert [Path(each).name for each in runs] == ["serve-poisson-load3-seed1", "serve-poisson-seed1"]
+    assert gpuyard("compare", *reversed(runs)) == 0
+    told = capsys.readouterr()
+    assert "not in time" in told.out
+    assert "poisson leaves" in told.err
+    assert gpuyard("report", *runs, "--out", tmp_path / "page", "--quiet") == 0
+    page = (tmp_path / "page" / "report.html").read_text()
+    assert "Services" in page
+    assert (tmp_path / "page" / "poisson-latency.png").exists()
+    assert (tmp_path / "page" / "poisson-course.png").exists()
+
+
+def test_why_says_in_one_line_that_there_are_no_jobs(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpuyard("serve", tasks, "--seconds", "2", "--quiet") == 0
+    capsys.readouterr()
+    assert gpuyard("why", "runs/serve-poisson-seed1", "3") == 2
+    assert capsys.readouterr().err.endswith("has no jobs, only requests and slices and services\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--load", "trace"), "field trace: needs a file of requests. --trace FILE names it"),
+        (("--trace", "x.csv"), "field trace: 'x.csv' is read by --load trace or file, not by poisson"),
+        (("--load", "file", "--trace", "nowhere.csv"), "nowhere.csv"),
+        (("--seconds", "0"), "field seconds: 0.0 must be above 0"),
+        (("--scale", "-1"), "field scale: -1.0 must be"),
+    ],
+)
+def test_wrong_input_is_one_line_and_leaves_nothing(
+    tasks: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], complaint: str
+) -> None:
+    assert gpuyard("serve", tasks, *arguments) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert not (tasks.parent / "runs").exists()
+
+
+def test_requests_of_a_file_are_served_as_they_are(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tasks.parent / "mine.csv").write_text("time_s,service\n0.5,vgg16\n0.1,faces\n")
+    assert gpuyard("serve", tasks, "--load", "file", "--trace", "mine.csv", "--format", "csv", "--quiet") == 0
+    rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
+    assert {row[0]: row[3] for row in rows[1:]} == {"resnet50": "0", "vgg16": "1", "faces": "1"}
