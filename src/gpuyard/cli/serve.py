@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpuyard.policies.partition.deployment import Deployment
 
 
-class World(StrEnum):
+class ServingWorld(StrEnum):
     """What runs the batches."""
 
     simulated = "simulated"
@@ -29,7 +29,7 @@ def serve(
     gpus: Annotated[
         str, typer.Option(metavar="4x2080ti", help="GPUs that there are, where services are given.")
     ] = "4x2080ti",
-    world: Annotated[World, typer.Option(help="What runs the batches.")] = World.simulated,  # noqa: ARG001
+    world: Annotated[ServingWorld, typer.Option(help="What runs the batches.")] = ServingWorld.simulated,  # noqa: ARG001
     load: Annotated[
         Load, typer.Option(help="Simulated requests: at random, evenly spaced, after a recorded trace, or from a file.")
     ] = Load.poisson,

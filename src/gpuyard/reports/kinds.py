@@ -15,7 +15,7 @@ from gpuyard.results import Run
 
 
 @dataclass(frozen=True)
-class Kind:
+class RunKind:
     """What is said of the runs of one kind, wherever runs are shown."""
 
     table: str
@@ -41,16 +41,16 @@ def _counted(name: str, noun: str) -> Callable[[Run], str]:
 
 
 KINDS = (
-    Kind(
+    RunKind(
         "jobs", JOB_METRICS, label=policy_of, subject=policy_of,
         gpus=lambda run: count(cluster_of(run).total_gpus, "GPU"), work=_counted("jobs", "measured job"),
         inputs=lambda run: {"policy": policy_of(run), "load": load_of(run), "jobs": run.summary.get("jobs")},
     ),
-    Kind(
+    RunKind(
         "programs", PROGRAM_METRICS, label=command_of, subject=_gpus, gpus=_gpus, work=_counted("programs", "program"),
         inputs=lambda run: {"command": command_of(run), "gpus": _gpus(run)}, details=_gpus,
     ),
-    Kind(
+    RunKind(
         "requests", REQUEST_METRICS, label=request_load, subject=request_load, gpus=_gpus,
         work=_counted("requests", "request"),
         inputs=lambda run: {"load": request_load(run), "gpus": _gpus(run), "requests": run.summary.get("requests")},
@@ -59,7 +59,7 @@ KINDS = (
 )  # fmt: skip
 
 
-def kind_of(run: Run) -> Kind:
+def kind_of(run: Run) -> RunKind:
     """Return the kind of a run."""
     return next(kind for kind in KINDS if kind.table in run)
 

@@ -67,7 +67,7 @@ def latency_bars(run: Run) -> Figure:
 
 
 @dataclass(frozen=True)
-class Course:
+class OverTime:
     """A run over time, as means over the intervals between `edges_s`."""
 
     edges_s: Floats
@@ -81,7 +81,7 @@ class Course:
     """GPUs with at least one of these."""
 
 
-def course(run: Run, bins: int = BINS) -> Course:
+def course(run: Run, bins: int = BINS) -> OverTime:
     """Return rates, misses and GPUs in use over a run."""
     requests, slices = run["requests"], run["slices"].filter(pl.col("services").list.len() > 0)
     end_s = max(float(run.info.get("end_s") or 0.0), 1.0)
@@ -95,7 +95,7 @@ def course(run: Run, bins: int = BINS) -> Course:
         missed: Floats = 1.0 - good / every
     gpu = slices["gpu"].cast(pl.Int64).to_numpy()
     covered = binned_rows(start, end, np.ones(len(start)), edges, row=gpu, rows=int(gpu.max(initial=0)) + 1)
-    return Course(
+    return OverTime(
         edges, every / width, good / width, missed,
         share=binned(start, end, slices["share"].to_numpy(), edges), gpus=np.minimum(covered, 1.0).sum(axis=0),
     )  # fmt: skip

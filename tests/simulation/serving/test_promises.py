@@ -10,7 +10,7 @@ from tests.simulation.serving.builders import deployed, part, service, steady
 
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
-from gpuyard.policies.partition.elastic import Elastic, Greedy, Squishy
+from gpuyard.policies.partition.elastic import Elastic, GreedySlices, Squishy
 from gpuyard.policies.partition.interface import Partition
 from gpuyard.policies.partition.published.policy import SHIPPED
 from gpuyard.simulation.serving.tables import requests_table
@@ -18,7 +18,7 @@ from gpuyard.simulation.serving.world import open_server
 from gpuyard.traces.arrivals import Arrivals, constant, poisson
 
 SLO_MS = {"lenet": 5, "googlenet": 66, "resnet50": 108, "ssd-mobilenetv1": 202, "vgg16": 142, "bert": 22}
-PLANNERS = [Elastic(), Squishy(), Greedy(), Elastic(tail=0.5), Elastic(interference=False)]
+PLANNERS = [Elastic(), Squishy(), GreedySlices(), Elastic(tail=0.5), Elastic(interference=False)]
 
 
 @st.composite

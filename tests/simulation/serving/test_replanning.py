@@ -100,7 +100,10 @@ def rising() -> tuple[Deployment, Elastic]:
 
 def test_a_plan_that_follows_rising_rates_answers_more_in_time_than_one_that_does_not() -> None:
     deployment, policy = rising()
-    rates = {"resnet50": [60, *[400] * 9, 60, 60], "vgg16": [40, *[200] * 9, 40, 40]}  # high for three minutes
+    rates: dict[int | str, list[float]] = {
+        "resnet50": [60.0, *[400.0] * 9, 60.0, 60.0],
+        "vgg16": [40.0, *[200.0] * 9, 40.0, 40.0],
+    }  # high for three minutes
     arrivals = fluctuating(rates, 240, 1)
     fixed = simulate_serving(deployment, arrivals)
     followed = simulate_serving(deployment, arrivals, ServingOptions(replanning=Replanning(policy)))

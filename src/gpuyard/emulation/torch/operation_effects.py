@@ -8,7 +8,7 @@ import torch
 
 from gpuyard.emulation.torch import values
 from gpuyard.emulation.torch.cuda_messages import mixed_types
-from gpuyard.emulation.torch.tensor import EmulatedTensor, Layout, layout_of
+from gpuyard.emulation.torch.tensor import EmulatedTensor, TensorLayout, layout_of
 from gpuyard.emulation.torch.work import work_of
 from gpuyard.profiles.costs import operation_costs
 from gpuyard.profiles.gpus import GpuKind
@@ -30,7 +30,7 @@ class Fresh:
 
     __slots__ = ("form", "nbytes")
 
-    def __init__(self, form: Layout) -> None:
+    def __init__(self, form: TensorLayout) -> None:
         self.form = form
         self.nbytes = form.extent * form.dtype.itemsize
 
@@ -40,7 +40,7 @@ class Alias:
 
     __slots__ = ("form", "source")
 
-    def __init__(self, form: Layout, source: int) -> None:
+    def __init__(self, form: TensorLayout, source: int) -> None:
         self.form, self.source = form, source
 
 
@@ -176,7 +176,7 @@ def _run(
     return func(*placed, **named)
 
 
-def _describe(item: Any, shadows: list[torch.Tensor], forms: list[Layout]) -> Any:
+def _describe(item: Any, shadows: list[torch.Tensor], forms: list[TensorLayout]) -> Any:
     if not isinstance(item, torch.Tensor):
         return item
     form = layout_of(item)

@@ -11,7 +11,7 @@ from gpuyard.emulation.torch import pinned as pinned_memory
 from gpuyard.emulation.torch import synthetic_values, values
 from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, plain
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, Layout, become, layout_of, new, view
+from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, TensorLayout, become, layout_of, new, view
 
 aten = torch.ops.aten
 
@@ -88,7 +88,7 @@ def overwrite(target: EmulatedTensor, contents: torch.Tensor | None) -> None:
         held.copy_(contents)
 
 
-def _copied_form(source: torch.Tensor, dtype: torch.dtype, memory_format: torch.memory_format | None) -> Layout:
+def _copied_form(source: torch.Tensor, dtype: torch.dtype, memory_format: torch.memory_format | None) -> TensorLayout:
     shape = torch.empty_strided(source.shape, source.stride(), dtype=dtype, device="meta")
     return layout_of(torch.empty_like(shape, memory_format=memory_format or torch.preserve_format))
 
@@ -108,7 +108,7 @@ def _to_host(source: EmulatedTensor, dtype: torch.dtype, *, pinned: bool, blocki
     return torch.zeros(source.form.size, dtype=dtype).as_strided(*_dense(source.form))
 
 
-def _dense(form: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _dense(form: TensorLayout) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Size and strides of a copy that keeps the memory format."""
     shape = torch.empty_strided(form.size, form.stride, dtype=form.dtype, device="meta")
     return form.size, torch.empty_like(shape).stride()

@@ -19,7 +19,7 @@ BACKEND = "emu"
 _addresses = itertools.count(0x7F00_0000_0000, 1 << 21)
 
 
-class Layout:
+class TensorLayout:
     """Size, strides, offset and type of a tensor. Equal layouts are one object, so that they compare by identity."""
 
     __slots__ = ("dtype", "extent", "nbytes", "numel", "offset", "size", "stride")
@@ -35,15 +35,15 @@ class Layout:
         """Elements that a storage must have to hold it."""
 
 
-layouts: dict[tuple[Any, ...], Layout] = {}
+layouts: dict[tuple[Any, ...], TensorLayout] = {}
 
 
-def layout_of(tensor: torch.Tensor) -> Layout:
+def layout_of(tensor: torch.Tensor) -> TensorLayout:
     """Return the layout of any tensor."""
     key: Any = (tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
     found = layouts.get(key)
     if found is None:
-        found = layouts[key] = Layout(*key)
+        found = layouts[key] = TensorLayout(*key)
     return found
 
 
@@ -121,7 +121,7 @@ class EmulatedTensor(torch.Tensor):
     It has no slots: torch can then turn a parameter of the host into one of these without making it another object.
     """
 
-    form: Layout
+    form: TensorLayout
     block: Block
 
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -207,7 +207,7 @@ def set_backend_device(device: torch.device) -> None:
     _device = device
 
 
-def wrap(form: Layout, block: Block) -> EmulatedTensor:
+def wrap(form: TensorLayout, block: Block) -> EmulatedTensor:
     """Make a tensor of this layout in this block."""
     tensor: EmulatedTensor = _make(
         EmulatedTensor, form.size, form.stride, form.offset, None, form.dtype, _strided, _device
@@ -217,7 +217,7 @@ def wrap(form: Layout, block: Block) -> EmulatedTensor:
     return tensor
 
 
-def view(form: Layout, tensor: EmulatedTensor) -> EmulatedTensor:
+def view(form: TensorLayout, tensor: EmulatedTensor) -> EmulatedTensor:
     """Make a tensor of this layout in another's block; like that one it can have gradients, even in inference mode."""
     if torch.is_inference_mode_enabled() and not tensor.is_inference():
         with torch.inference_mode(mode=False):
@@ -234,13 +234,13 @@ def become(tensor: EmulatedTensor, other: EmulatedTensor) -> None:
     tensor.form, tensor.block = other.form, other.block
 
 
-def reshape(tensor: EmulatedTensor, form: Layout) -> EmulatedTensor:
+def reshape(tensor: EmulatedTensor, form: TensorLayout) -> EmulatedTensor:
     """Give a tensor another layout, in its memory if that is large enough."""
     nbytes, block = form.extent * form.dtype.itemsize, tensor.block
     become(tensor, wrap(form, block if nbytes <= block.size else Block(block.gpu, nbytes)))
     return tensor
 
 
-def new(form: Layout, gpu: Gpu) -> EmulatedTensor:
+def new(form: TensorLayout, gpu: Gpu) -> EmulatedTensor:
     """Make a tensor in memory of its own."""
     return wrap(form, Block(gpu, form.extent * form.dtype.itemsize))

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gpuyard.emulation.device import Gpu
-from gpuyard.emulation.torch.tensor import BACKEND, Block, EmulatedTensor, Layout, wrap
+from gpuyard.emulation.torch.tensor import BACKEND, Block, EmulatedTensor, TensorLayout, wrap
 
 MOST_FLOATS = 4096
 MOST_INTEGERS = 1 << 18
@@ -38,7 +38,7 @@ class ComputeMode:
     compute = False
 
 
-def worth_keeping(form: Layout) -> bool:
+def worth_keeping(form: TensorLayout) -> bool:
     """Say whether a tensor of this layout keeps values when they are known."""
     if ComputeMode.compute:
         return True
@@ -74,14 +74,14 @@ def known(tensor: EmulatedTensor) -> torch.Tensor | None:
     return flat.as_strided(form.size, form.stride, form.offset)
 
 
-def keep(block: Block, form: Layout, computed: torch.Tensor) -> None:
+def keep(block: Block, form: TensorLayout, computed: torch.Tensor) -> None:
     """Make a result the contents of its block."""
     flat = torch.zeros(form.extent, dtype=form.dtype)
     flat.as_strided(form.size, form.stride, form.offset).copy_(computed)
     block.values = flat
 
 
-def with_values(form: Layout, gpu: Gpu, contents: torch.Tensor) -> EmulatedTensor:
+def with_values(form: TensorLayout, gpu: Gpu, contents: torch.Tensor) -> EmulatedTensor:
     """Make a tensor in memory of its own that keeps these contents if they are worth it."""
     tensor = wrap(form, Block(gpu, form.extent * form.dtype.itemsize))
     if worth_keeping(form):

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch.state import state
-from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, Layout, layout_of, new
+from gpuyard.emulation.torch.tensor import Block, EmulatedTensor, TensorLayout, layout_of, new
 
 TRIALS = 3
 """Passes that are measured before it is decided; the first of them learns the shapes and is slow."""
@@ -36,7 +36,7 @@ class PassRecord:
         self.host_s = float("inf")
         self.forward_s = self.backward_s = self.after_forward_s = 0.0
         """Device seconds, unscaled: of the forward pass, of the backward pass, and of all until the step's end."""
-        self.forms: list[Layout] = []
+        self.forms: list[TensorLayout] = []
         self.structure: Any = None
         self.saved_bytes = 0
         self.with_gradient: list[bool] = []

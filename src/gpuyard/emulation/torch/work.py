@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from gpuyard.emulation.torch.tensor import EmulatedTensor, Layout
+from gpuyard.emulation.torch.tensor import EmulatedTensor, TensorLayout
 from gpuyard.emulation.torch.values import SETS_ASIDE
 from gpuyard.profiles.operations import OperationClass, Work
 
@@ -34,7 +34,7 @@ def work_of(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     tensors: list[torch.Tensor],
-    fresh: list[Layout],
+    fresh: list[TensorLayout],
     mutates: tuple[int, ...],
 ) -> Work | None:
     """Return the work of an operation; None for views and for what only sets memory aside."""
@@ -55,13 +55,13 @@ def _read(tensor: torch.Tensor) -> int:
     return min(form.nbytes, form.extent * form.dtype.itemsize)
 
 
-def _precision(tensors: list[torch.Tensor], fresh: list[Layout]) -> str:
+def _precision(tensors: list[torch.Tensor], fresh: list[TensorLayout]) -> str:
     types = [tensor.dtype for tensor in tensors] + [form.dtype for form in fresh]
     return next((PRECISION[dtype] for dtype in types if dtype in PRECISION), "fp32")
 
 
 def _classify(
-    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], fresh: list[Layout]
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], fresh: list[TensorLayout]
 ) -> tuple[OperationClass, float]:
     if name in _MATMULS:
         first = args[_MATMULS[name]].shape

@@ -35,7 +35,7 @@ Held = tuple[tuple[int, int], ...]
 """Services by their number, each with its batch."""
 
 
-class Turns(NamedTuple):
+class TurnSizes(NamedTuple):
     """What batches take on slices of one size: arrays of service x batch."""
 
     raw_ms: Floats
@@ -50,18 +50,18 @@ class Turns(NamedTuple):
         total: Floats = (self.raw_ms * np.maximum(1.0, self.own + pressure) + self.gathering_ms) * buffer
         return total
 
-    def of(self, rows: Ints) -> Turns:
+    def of(self, rows: Ints) -> TurnSizes:
         """The same for some of the services."""
-        return Turns(*(each[rows] for each in self))
+        return TurnSizes(*(each[rows] for each in self))
 
 
-def turns_of(models: Sequence[str], latency: LatencyModel, percent: int) -> Turns:
+def turns_of(models: Sequence[str], latency: LatencyModel, percent: int) -> TurnSizes:
     """Look up every batch of every model; on a whole GPU nobody is beside it, and its own traffic does not count."""
     place = {model: row for row, model in enumerate(dict.fromkeys(models))}
     rows = np.array([latency.curves(model, percent) for model in place])
     if percent == WHOLE_GPU:
         rows[:, 2], rows[:, 3] = 1.0, 0.0
-    return Turns(*rows[[place[model] for model in models]].transpose(1, 0, 2))
+    return TurnSizes(*rows[[place[model] for model in models]].transpose(1, 0, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ class Contents:
 
 
 def contents_of(
-    turns: Mapping[int, Turns], half_slo_ms: Floats, memory_mb: Floats, usable: Ints, *, buffer: float, most: int
+    turns: Mapping[int, TurnSizes], half_slo_ms: Floats, memory_mb: Floats, usable: Ints, *, buffer: float, most: int
 ) -> Contents:
     """List what slices may hold: up to so many of the services that may use this kind of GPU.
 
@@ -115,7 +115,11 @@ def contents_of(
 
 
 def contents_with(
-    turns: Mapping[int, Turns], half_slo_ms: Floats, memory_mb: Floats, held: Sequence[tuple[int, Held]], buffer: float
+    turns: Mapping[int, TurnSizes],
+    half_slo_ms: Floats,
+    memory_mb: Floats,
+    held: Sequence[tuple[int, Held]],
+    buffer: float,
 ) -> Contents:
     """Just these contents, each with the size of its slice."""
     parts = []
@@ -134,7 +138,9 @@ def _joined(parts: Sequence[_Columns], buffer: float) -> Contents:
     return Contents(buffer, *columns)
 
 
-def _looked_up(percent: int, service: Ints, batch: Ints, turns: Turns, half_slo: Floats, memory: Floats) -> _Columns:
+def _looked_up(
+    percent: int, service: Ints, batch: Ints, turns: TurnSizes, half_slo: Floats, memory: Floats
+) -> _Columns:
     number, there = np.minimum(service, len(half_slo) - 1), batch > 0
     place = (number, np.maximum(batch, 1) - 1)
     pressure = np.where(there, turns.pressure[place], 0.0).max(axis=1, initial=0.0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.contents import Held, Turns, contents_of, contents_with, turns_of
+from gpuyard.policies.partition.contents import Held, TurnSizes, contents_of, contents_with, turns_of
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
@@ -39,7 +39,7 @@ class Used(NamedTuple):
 class GpuTable(NamedTuple):
     """One kind of GPU, with arrays over services."""
 
-    turns: dict[int, Turns]
+    turns: dict[int, TurnSizes]
     """By the size of a slice."""
     usable: NDArray[np.bool_]
     """Whether a service can use this kind."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.policies.partition.contents import Held, Turns
+from gpuyard.policies.partition.contents import Held, TurnSizes
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.problem import GpuTable
 from gpuyard.policies.partition.ways import DIGITS, best_first
@@ -64,7 +64,7 @@ class Slots:
     """Slices of one size on one kind of GPU."""
 
     table: GpuTable
-    turns: Turns
+    turns: TurnSizes
     half_slo_ms: Floats
     most: int
     _known: dict[float, tuple[Floats, Ints]] = field(default_factory=dict)

@@ -58,7 +58,7 @@ class Gpus(NamedTuple):
     draining: Ints  # batches that an earlier layout still has there
 
 
-class Batches(NamedTuple):
+class RunningBatches(NamedTuple):
     """One entry a batch, in the order in which they began."""
 
     span: Ints
@@ -95,7 +95,7 @@ class Serving(NamedTuple):
     queues: Queues
     slices: Slices
     gpus: Gpus
-    batches: Batches
+    batches: RunningBatches
     soonest: Ints  # a tree over slices: who of two ends first, up to who ends first of all
     totals: Ints  # requests that have arrived, batches that have begun
 
@@ -116,10 +116,10 @@ def new_queues(service: Ints, services: int) -> Queues:
     return Queues(np.empty(len(service), np.int64), starts, starts.copy(), np.zeros(services, np.int64))
 
 
-def new_batches(requests: int) -> Batches:
+def new_batches(requests: int) -> RunningBatches:
     """Room for as many batches as there can be: memory is taken only as it is used."""
     size = np.empty(requests, np.int64)
-    return Batches(np.empty_like(size), size, np.empty(requests), np.empty(requests))
+    return RunningBatches(np.empty_like(size), size, np.empty(requests), np.empty(requests))
 
 
 def new_slices(gpu: Ints, span: Ints, latest: Ints, fresh: Bytes) -> Slices:

@@ -18,9 +18,9 @@ from gpuyard.simulation.serving.state import (
     ARRIVED,
     BEGUN,
     IDLE,
-    Batches,
     Queues,
     Requests,
+    RunningBatches,
     Serving,
     Slices,
     Turns,
@@ -63,7 +63,7 @@ class SimulatedServer:
     def __post_init__(self) -> None:
         self.requests: Requests = new_requests(self.arrival_s, self.service)
         self.queues: Queues = new_queues(self.service, len(self.services))
-        self.batches: Batches = new_batches(len(self.arrival_s))
+        self.batches: RunningBatches = new_batches(len(self.arrival_s))
         self._totals = np.zeros(2, np.int64)
         self._slices = [self._span(part) for part in self.deployment.plan.slices]
         self.serving = self._serving(
@@ -82,7 +82,7 @@ class SimulatedServer:
 
     @property
     def begun(self) -> int:
-        """Batches that have begun so far."""
+        """RunningBatches that have begun so far."""
         return int(self._totals[BEGUN])
 
     def arrival_of(self, request: int) -> float:
