@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c c
 PARTS := lint types unit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit bench bench-paper bench-emulation format clean
+.PHONY: help demo test lint types layers unit bench bench-paper bench-serve bench-emulation format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,11 @@ bench: $(COMPILED)  ## speed and scale, as ratios against baselines in the same 
 bench-paper: $(COMPILED)  ## the paper's figures again; writes docs/fidelity.md
 	@$(BIN)/python -m benchmarks.paper
 
+bench-serve: $(TOOLS)  ## requests a second through gpuyard serve, and what it adds to an answer
+	@command -v wrk > /dev/null || apt-get install -qq -y wrk > /dev/null 2>&1 || \
+		echo "bench-serve: wrk is not here and cannot be installed; measuring by our own generator alone" >&2
+	@$(BIN)/python -m benchmarks.serving_http
+
 bench-emulation: $(TOOLS) $(NATIVE)  ## the emulated GPU against published measurements; writes docs/fidelity.md
 	@$(BIN)/python -m benchmarks.emulated
 
@@ -71,7 +76,7 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(TOOLS): $(INPUTS) | $(BIN)/python
-	@$(PIP_INSTALL) -e '.[monitor,ray,test,torch]'
+	@$(PIP_INSTALL) -e '.[monitor,ray,serve,test,torch]'
 	@touch $@ $(RUNTIME)
 
 # Installing builds the native library; this renews it when its source, or what it shares with Python, has changed.

@@ -49,12 +49,18 @@ def _model(folder: Path, name: str, rows: pl.DataFrame) -> Iterable[str]:
         yield f"    aliases: [{', '.join(aliases)}]"
     yield f"    memory_mb: {first['mem_mb']}"
     yield f"    input_bytes: {first['input_bytes_per_request']}"
+    yield f"    input: {_tensor(first['input_type'], first['input_dim'])}"
+    yield f"    output: {_tensor('FP32', first['output_dim'])}"
     yield f"    gathering_ms: {_flow(_gathering(folder, first))}"
     yield "    gpus:"
     for device in GPUS:
         yield f"      {_key(device)}:"
         yield f"        latency_ms: {_latency(folder, device, first['latency_profile_alias'])}"
         yield f"        traffic: {_traffic(folder, device, name)}"
+
+
+def _tensor(datatype: str, dimensions: object) -> str:
+    return f"[{', '.join([datatype, *str(dimensions).split('x')])}]"
 
 
 def _gathering(folder: Path, model: Mapping[str, object]) -> list[float]:

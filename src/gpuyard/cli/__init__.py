@@ -24,7 +24,7 @@ COMMANDS = {
     "simulate": "Run one or many policies and loads on a simulated cluster.",
     "decide": "Print what a policy would do with the world that a snapshot shows.",
     "plan": "Cut GPUs into slices so that every service answers in time.",
-    "serve": "Serve a plan of slices in virtual time, request by request.",
+    "serve": "Answer requests for inference by a plan of slices: for real, or in virtual time.",
     "sweep": "Run every combination of a YAML file of axes; go on where it was interrupted.",
     "compare": "Put the figures of runs side by side.",
     "report": "Write one HTML file and PNGs about runs.",

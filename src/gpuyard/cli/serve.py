@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpuyard.cli.output import Format
+from gpuyard.cli.output import Format, say
 from gpuyard.cli.serve_simulated import Load, run_simulated
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ class ServingWorld(StrEnum):
     """What runs the batches."""
 
     simulated = "simulated"
+    emulated = "emulated"
+    cpu = "torch-cpu"
+    gpu = "gpu"
 
 
 def serve(
@@ -29,7 +32,34 @@ def serve(
     gpus: Annotated[
         str, typer.Option(metavar="4x2080ti", help="GPUs that there are, where services are given.")
     ] = "4x2080ti",
-    world: Annotated[ServingWorld, typer.Option(help="What runs the batches.")] = ServingWorld.simulated,  # noqa: ARG001
+    world: Annotated[
+        ServingWorld, typer.Option(help="What runs the batches; simulated makes requests of its own, in virtual time.")
+    ] = ServingWorld.emulated,
+    http_port: Annotated[int, typer.Option(help="Port of HTTP; 0 takes any that is free.")] = 8000,
+    grpc_port: Annotated[int, typer.Option(help="Port of gRPC; 0 takes any that is free.")] = 8001,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but loopback needs TLS and a token.")
+    ] = "127.0.0.1",
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE.pem", help="Certificate of this server.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE.pem", help="Its key.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The token that clients show; else $GPUYARD_SERVE_TOKEN.")
+    ] = None,
+    body_limit: Annotated[int, typer.Option(metavar="MIB", help="Largest body of a request.")] = 64,
+    models: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Real models: NAME.pt2 (torch.export) or NAME.pt, and NAME.json.")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep the plan in force here, and go on with it.")
+    ] = None,
+    replan: Annotated[
+        bool | None,
+        typer.Option(help="Follow the rates: revise the plan each period. A server does unless told not to."),
+    ] = None,
+    period: Annotated[float, typer.Option(metavar="SECONDS", help="How often a server revises the plan.")] = 20.0,
+    preparation: Annotated[
+        float, typer.Option(metavar="SECONDS", help="What a new emulated slice takes until it is ready.")
+    ] = 12.0,
     load: Annotated[
         Load, typer.Option(help="Simulated requests: at random, evenly spaced, after a recorded trace, or from a file.")
     ] = Load.poisson,
@@ -37,20 +67,60 @@ def serve(
     seconds: Annotated[float, typer.Option(help="For how long simulated requests come.")] = 60.0,
     scale: Annotated[float, typer.Option(help="Factor on the planned rates of simulated requests.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of simulated requests.")] = 1,
-    replan: Annotated[bool, typer.Option("--replan", help="Follow the rates: revise the plan each period.")] = False,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folder.")] = Path("runs"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folder of a simulation.")] = Path("runs"),
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")] = False,
-    format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
+    format: Annotated[Format, typer.Option(help="How to print the result of a simulation.")] = Format.table,
 ) -> None:
-    """Serve a plan of slices in virtual time, request by request.
+    """Answer requests for inference over HTTP and gRPC (Open Inference Protocol v2), by a plan of slices.
 
-    Prints how each service fared, and keeps the run as a folder that compare and report can read.
+    Prints one line with its ports when it is ready. SIGTERM and Ctrl-C let it answer what is due, and end. With --world
+    simulated, requests come and are served in virtual time; prints how each service fared, and keeps the run.
     """
-    deployment, policy = _deployment(plan, gpus)
-    run_simulated(
-        deployment, load=load.value, seconds=seconds, seed=seed, trace=trace, scale=scale, replan=replan, out=out,
-        format=format, policy=policy, quiet=quiet,
+    if world is ServingWorld.simulated:
+        deployment, policy = _deployment(plan, gpus)
+        run_simulated(
+            deployment, load=load.value, seconds=seconds, seed=seed, trace=trace, scale=scale, replan=bool(replan),
+            out=out, format=format, policy=policy, quiet=quiet,
+        )  # fmt: skip
+        return
+    _serve(
+        plan, gpus, state, quiet, body_limit,
+        host=host, http_port=http_port, grpc_port=grpc_port, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file,
+        executor=world.value, models=models, replan=replan is not False, period_s=period, prepare_s=preparation,
     )  # fmt: skip
+
+
+def _serve(
+    plan: Path, gpus: str, state: Path | None, quiet: bool, body_limit: int, *, token_file: Path | None, **options: Any
+) -> None:
+    """Serve for real, until a signal comes."""
+    from gpuyard.core.arguments import check_number
+    from gpuyard.serving.needed import check_needed, quiet_grpc
+
+    check_number(body_limit, "body_limit", least=1, whole=True)
+    check_needed(options["executor"])
+    quiet_grpc()
+    from gpuyard.serving.http.values import HttpLimits
+    from gpuyard.serving.server import serve as run
+    from gpuyard.serving.settings import ServeSettings, read_token
+    from gpuyard.serving.state import StateFolder
+
+    limits = HttpLimits(body_bytes=body_limit << 20)
+    settings = ServeSettings(token=read_token(token_file), limits=limits, **options)
+    deployment, policy = _deployment(plan, gpus)
+    _check_served(plan, deployment)
+    folder = StateFolder(state, plan.read_bytes() + gpus.encode()) if state is not None else None
+    run(deployment, policy, settings, folder, lambda ports: print(f"ready: {ports.urls(settings)}", flush=True))
+    if not quiet:
+        say("ended: every request has its answer")
+
+
+def _check_served(path: Path, deployment: Deployment) -> None:
+    from gpuyard.core.errors import InputError
+
+    for name, rate in deployment.plan.unserved.items():
+        rule = f"finds no place for {rate:g} requests/s: {deployment.plan.why[name]}"
+        raise InputError(rule, file=path, field="service", value=name, hint="More --gpus, or a longer SLO, might do")
 
 
 def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:

@@ -15,7 +15,7 @@ from gpuyard.policies.partition.deployment import Deployment, cluster_of
 from gpuyard.policies.partition.deployment_schema import ApplicationEntry, DeviceEntry, PlanFile, SliceEntry
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.profiles.checking import check
-from gpuyard.profiles.inference import InferenceModel, Interference, ServingGpu, Traffic
+from gpuyard.profiles.inference import InferenceModel, Interference, ServingGpu, TensorKind, Traffic
 from gpuyard.profiles.json_files import read_json
 from gpuyard.profiles.step_files import write_whole
 
@@ -71,6 +71,7 @@ def _read_device(key: str, of: DeviceEntry) -> ServingGpu:
         name: InferenceModel(
             name, each.latency_ms, tuple(each.gathering_ms), each.memory_mb, each.input_bytes,
             {batch: Traffic(*pair) for batch, pair in each.traffic.items()},
+            TensorKind(*each.input), TensorKind(*each.output),
         ) for name, each in of.models.items()
     }  # fmt: skip
     return ServingGpu(key, of.memory_mb, Interference(*of.interference), models)

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from gpuyard.profiles.checking import NotNegative, Positive, Strict
 from gpuyard.profiles.inference import BATCHES
+from gpuyard.profiles.inference.model import ONE_NUMBER
 
 
 class GpusEntry(Strict):
@@ -92,6 +93,8 @@ class ModelEntry(Strict):
     memory_mb: NotNegative
     input_bytes: int = Field(ge=0)
     traffic: dict[int, tuple[float, float]]
+    input: tuple[str, tuple[int, ...]] = ONE_NUMBER
+    output: tuple[str, tuple[int, ...]] = ONE_NUMBER
 
 
 class DeviceEntry(Strict):

@@ -11,7 +11,7 @@ from gpuyard.profiles.inference.bundled import (
     with_slices,
 )
 from gpuyard.profiles.inference.devices import read_devices
-from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, Traffic
+from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, TensorKind, Traffic
 
 __all__ = [
     "BATCHES",
@@ -19,6 +19,7 @@ __all__ = [
     "Interference",
     "Latencies",
     "ServingGpu",
+    "TensorKind",
     "Traffic",
     "bundled_inference",
     "gpulet_ids",

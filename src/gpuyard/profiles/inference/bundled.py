@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.profiles.gpus import gpu_key
-from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, Traffic
+from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, TensorKind, Traffic
 from gpuyard.profiles.names import NameIndex, canonical
 from gpuyard.profiles.reading import bundled_yaml, read_text
 
@@ -58,8 +58,15 @@ def _model(name: str, model: dict[str, Any], gpu: str) -> InferenceModel:
         gathering_ms=tuple(model["gathering_ms"]),
         memory_mb=float(model["memory_mb"]),
         input_bytes=model["input_bytes"],
+        input=_tensor(model["input"]),
+        output=_tensor(model["output"]),
         traffic={batch: Traffic(*pair) for batch, pair in here["traffic"].items()},
     )
+
+
+def _tensor(text: list[Any]) -> TensorKind:
+    datatype, *shape = text
+    return TensorKind(datatype, tuple(shape))
 
 
 def with_latencies(gpu: ServingGpu, latencies: Latencies) -> ServingGpu:

@@ -23,6 +23,17 @@ class Traffic(NamedTuple):
     dram: float
 
 
+class TensorKind(NamedTuple):
+    """What one request brings, or gets: the type of its numbers, as inference protocols call it, and their shape."""
+
+    datatype: str
+    shape: tuple[int, ...]
+
+
+ONE_NUMBER = TensorKind("FP32", (1,))
+"""What a model is taken to bring and to get of which nothing else is known."""
+
+
 class Interference(NamedTuple):
     """How much longer a batch takes beside another slice's: a linear model of the traffic of both."""
 
@@ -52,6 +63,8 @@ class InferenceModel:
     input_bytes: int = 0
     traffic: Mapping[int, Traffic] = field(default_factory=dict)
     """By batch, at powers of two up to the largest; empty where nobody has measured it."""
+    input: TensorKind = ONE_NUMBER
+    output: TensorKind = ONE_NUMBER
 
     def __post_init__(self) -> None:
         if not self.latency_ms:

@@ -1,0 +1,1 @@
+"""What runs in the process of one GPU: the executors of its slices."""

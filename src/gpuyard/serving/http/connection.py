@@ -1,0 +1,217 @@
+"""One client's connection: parses requests, answers them in order, and ends where a client costs too much."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, cast
+from urllib.parse import unquote
+
+import httptools
+
+from gpuyard.serving.http.values import Request, Response, error_response
+from gpuyard.serving.protocol.errors import ProtocolError, Status
+
+if TYPE_CHECKING:
+    from gpuyard.serving.http.site import Site
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Connection(asyncio.Protocol):
+    """Speaks HTTP/1.1 with one client; the parser calls the methods that begin with `on_`."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: deque[tuple[Request, bool]] = deque()
+        self._busy = self._refused = self._writable = self._half_closed = self._in_turn = False
+        self._keep_alive = True
+        self._buffered = self._head_size = 0
+        self._since: float | None = None
+        """When the request began that is still being read, or the response that is still being taken."""
+        self._last = site.now()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._body: list[bytes] = []
+        self._size = 0
+        self._in_head = True
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a place among the connections, or refuse."""
+        self._transport, self._writable = cast("asyncio.Transport", transport), True
+        if not self._site.join(self):
+            self._refuse(ProtocolError(Status.UNAVAILABLE, "too many connections"))
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Forget the client; what is being done for it will be done, and answered to nobody."""
+        self._transport = None
+        self._waiting.clear()
+        self._site.leave(self, self._buffered)
+        self._buffered = 0
+
+    def eof_received(self) -> bool:
+        """Stay while an answer is due: a client may close its side after its request."""
+        self._half_closed = True
+        return self._busy and not self._refused
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came; what a refused client still sends is thrown away."""
+        if self._refused:
+            return
+        self._last = self._site.now()
+        if self._since is None and not self._busy:
+            self._since = self._last
+        if self._in_head:
+            self._head_size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            self._refuse(ProtocolError(Status.UNSUPPORTED, "this server does not switch protocols"))
+        except httptools.HttpParserError as error:
+            self._refuse(ProtocolError(Status.INVALID, f"this is not HTTP: {error}"))
+        if self._in_head and self._head_size > self._site.limits.head_bytes:
+            self._refuse(ProtocolError(Status.HEAD_TOO_LARGE, "the head of the request is too large"))
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        self._begin()
+
+    def on_url(self, url: bytes) -> None:
+        """A part of the URL."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header."""
+        self._headers[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        """Refuse before the body what would be refused after it."""
+        self._in_head, self._head_size = False, 0
+        if self._refused:
+            return
+        error = self._site.admit(self._headers)
+        if error is not None:
+            self._refuse(error)
+        elif self._headers.get(b"expect", b"").lower() == b"100-continue":
+            self._write(CONTINUE)
+
+    def on_body(self, body: bytes) -> None:
+        """A part of the body."""
+        self._size += len(body)
+        if self._refused:
+            return
+        if self._size > self._site.limits.body_bytes:
+            self._refuse(self._site.too_large())
+        elif not self._site.reserve(len(body)):
+            self._refuse(ProtocolError(Status.UNAVAILABLE, "too many bodies are waiting for their answers"))
+        else:
+            self._buffered += len(body)
+            self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        """A request is whole."""
+        self._in_head = True
+        if self._refused:
+            return
+        self._since = None
+        path = unquote(self._url.partition(b"?")[0].decode("latin-1"))
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        request = Request(self._parser.get_method(), path, self._headers, body)
+        self._waiting.append((request, self._parser.should_keep_alive()))
+        self._body = []
+        if not self._busy:
+            self._next()
+        elif len(self._waiting) >= self._site.limits.pipelined:
+            self._pause()
+
+    def _pause(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def _next(self) -> None:
+        """Answer the oldest request, if the client takes what it is sent."""
+        if self._in_turn:
+            return  # called by an answer that came at once: the loop below goes on
+        self._in_turn = True
+        while self._waiting and not self._busy and self._writable and not self._refused:
+            request, self._keep_alive = self._waiting.popleft()
+            self._busy = True
+            self._site.handle(request, self._respond)
+        self._in_turn = False
+        if self._transport is not None and len(self._waiting) < self._site.limits.pipelined and not self._refused:
+            self._transport.resume_reading()
+
+    def _respond(self, response: Response) -> None:
+        """Called once for each request, at once or later."""
+        if self._transport is None:
+            return
+        keep = self._keep_alive and not self._site.closing and not (self._half_closed and not self._waiting)
+        self._write(response.bytes(keep))
+        self._busy = False
+        self._last = self._site.now()
+        self._site.release(self._buffered if not self._waiting else 0)
+        self._buffered = self._buffered if self._waiting else 0
+        if not keep:
+            self._end()
+        elif self._waiting:
+            self._next()
+
+    def _refuse(self, error: ProtocolError) -> None:
+        """Answer and close, but read on for a while: a client that still sends would not see the answer."""
+        if self._refused:
+            return
+        self._refused = True
+        self._waiting.clear()
+        self._body = []
+        self._site.note_refused(error)
+        self._write(error_response(error).bytes(keep_alive=False))
+        self._since = self._site.now()
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _end(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def pause_writing(self) -> None:
+        """The client does not take its response."""
+        self._writable = False
+        self._since = self._site.now()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._writable, self._since = True, None
+        self._next()
+
+    def sweep(self, now: float) -> None:
+        """End a connection whose client takes too long."""
+        limits = self._site.limits
+        waited = now - (self._since if self._since is not None else now)
+        if self._refused:
+            if waited > limits.linger_s:
+                self._abort()
+        elif waited > limits.request_s:
+            if self._writable:
+                self._refuse(ProtocolError(Status.TOO_SLOW, f"the request took longer than {limits.request_s:g} s"))
+            else:
+                self._abort()
+        elif not self._busy and self._since is None and (now - self._last > limits.idle_s or self._site.closing):
+            self._end()
+
+    def _abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is due to the client."""
+        return not self._busy and not self._waiting and self._writable

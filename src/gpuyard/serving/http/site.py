@@ -1,0 +1,88 @@
+"""All connections of the HTTP side together: places, memory, timeouts, and the way out."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from time import monotonic
+
+from gpuyard.serving.http.connection import Connection
+from gpuyard.serving.http.values import HttpLimits, Request, Response
+from gpuyard.serving.protocol.errors import ProtocolError, Status
+
+Handler = Callable[[Request, Callable[[Response], None]], None]
+SWEEP_S = 0.5
+
+
+class Site:
+    """What connections share."""
+
+    now = staticmethod(monotonic)
+
+    def __init__(
+        self, handler: Handler, limits: HttpLimits, *, token: str = "", refused: Callable[[Status], None] | None = None
+    ) -> None:
+        self.handle = handler
+        self.limits = limits
+        self.closing = False
+        self._token = f"Bearer {token}".encode() if token else b""
+        self._refused = refused
+        self._connections: set[Connection] = set()
+        self._buffered = 0
+
+    def join(self, connection: Connection) -> bool:
+        """Note a connection; False if there are too many."""
+        self._connections.add(connection)
+        return len(self._connections) <= self.limits.connections
+
+    def leave(self, connection: Connection, buffered: int) -> None:
+        """Forget a connection and what it kept in memory."""
+        self._connections.discard(connection)
+        self.release(buffered)
+
+    def reserve(self, size: int) -> bool:
+        """Take memory for a part of a body; False if too much is taken already."""
+        if self._buffered + size > self.limits.buffered_bytes:
+            return False
+        self._buffered += size
+        return True
+
+    def release(self, size: int) -> None:
+        """Give memory back."""
+        self._buffered -= size
+
+    def admit(self, headers: dict[bytes, bytes]) -> ProtocolError | None:
+        """Why a request is refused by its head alone; None if it is not."""
+        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
+            return ProtocolError(Status.UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN")
+        length = headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > self.limits.body_bytes:
+            return self.too_large()
+        return None
+
+    def too_large(self) -> ProtocolError:
+        """What a body that is too large is answered with."""
+        return ProtocolError(Status.TOO_LARGE, f"a body has at most {self.limits.body_bytes} bytes")
+
+    def note_refused(self, error: ProtocolError) -> None:
+        """Count what never became a request."""
+        if self._refused is not None:
+            self._refused(error.status)
+
+    async def sweep(self) -> None:
+        """Look at all connections again and again, until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_S)
+            now = self.now()
+            for each in list(self._connections):
+                each.sweep(now)
+
+    async def drain(self, longest_s: float) -> None:
+        """Answer what is due, take nothing new, and close."""
+        self.closing = True
+        end = self.now() + longest_s
+        while self._connections and self.now() < end:
+            for each in [each for each in self._connections if each.idle]:
+                each.sweep(self.now())
+            await asyncio.sleep(0.02)

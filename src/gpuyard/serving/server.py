@@ -1,0 +1,206 @@
+"""The whole server: listens, serves, follows the rates, and ends in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import uvloop
+
+from gpuyard.core.errors import InputError
+from gpuyard.policies.partition.deployment import Deployment
+from gpuyard.policies.partition.interface import Partition
+from gpuyard.serving.contracts import emulated_contracts
+from gpuyard.serving.fleet import Workers
+from gpuyard.serving.front import Front
+from gpuyard.serving.http.connection import Connection
+from gpuyard.serving.http.routes import Routes
+from gpuyard.serving.http.site import Site
+from gpuyard.serving.interface import Interface
+from gpuyard.serving.metrics import Metrics
+from gpuyard.serving.planner import Counts, PlannerProcess, Rhythm
+from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.repository import read_repository
+from gpuyard.serving.rpc import start_grpc
+from gpuyard.serving.settings import ServeSettings
+from gpuyard.serving.state import StateFolder
+
+TICK_S = 0.02
+BACKLOG = 1024
+LAST_LOOKS = 5
+TORCH_STUCK_S = 60.0
+"""For real models, which may take any time."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where a server listens."""
+
+    http: int
+    grpc: int
+
+    def urls(self, settings: ServeSettings) -> str:
+        """Both, as clients write them."""
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        return f"{'https' if settings.tls_cert else 'http'}://{host}:{self.http} grpc://{host}:{self.grpc}"
+
+
+class Server:
+    """A deployment, served."""
+
+    def __init__(
+        self, origin: Deployment, policy: Partition, settings: ServeSettings, state: StateFolder | None
+    ) -> None:
+        """`origin` is what is asked for; if the state folder has what it had become, it goes on from there."""
+        self._services, self._policy, self._settings, self._state = origin.services, policy, settings, state
+        self._deployment = (state.load() if state is not None else None) or origin
+        contracts, workers = _models(origin, settings)
+        self.front = Front(origin.services, contracts, workers, prepare_s=settings.prepare_s)
+        self.metrics = Metrics(self.front)
+        interface = Interface(self.front)
+        routes = Routes(interface, self.metrics, settings.limits)
+        self._interface = interface
+        self._site = Site(
+            routes.handle, settings.limits, token=settings.token,
+            refused=lambda status: self.metrics.count_response(status.http),
+        )  # fmt: skip
+        self._ready = asyncio.Event()
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End in good order."""
+        self._stop.set()
+
+    async def run(self, say_ready: Callable[[Ports], None]) -> None:
+        """Serve until `stop` is called or a signal comes."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self.stop)
+        http = await self._listen()
+        rpc, grpc_port = await self._listen_grpc()
+        background = [asyncio.create_task(each) for each in (self._tick(), self._site.sweep())]
+        try:
+            await self._serve(lambda: say_ready(Ports(http.sockets[0].getsockname()[1], grpc_port)), background)
+        finally:
+            await self._drain(http, rpc)
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await self.front.fleet.close()
+
+    async def _serve(self, say_ready: Callable[[], None], background: list[asyncio.Task[None]]) -> None:
+        """Deploy, follow the rates, and wait for the end."""
+        self.front.on_change = self._on_change
+        self.front.deploy(self._deployment)
+        waiting = [asyncio.create_task(each.wait()) for each in (self._ready, self._stop)]
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        if self._ready.is_set():
+            planner = self._start_planner(background)
+            say_ready()
+            await self._stop.wait()
+            if planner is not None:
+                planner.close()
+        for task in waiting:
+            task.cancel()
+
+    async def _listen_grpc(self) -> tuple[Any, int]:
+        settings = self._settings
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        return await start_grpc(
+            self._interface, f"{host}:{settings.grpc_port}", token=settings.token, tls=settings.tls(),
+            body_bytes=settings.limits.body_bytes, calls=settings.limits.connections,
+        )  # fmt: skip
+
+    async def _listen(self) -> asyncio.Server:
+        settings, loop = self._settings, asyncio.get_running_loop()
+        context = None
+        if settings.tls_cert is not None:
+            context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            try:
+                context.load_cert_chain(settings.tls_cert, settings.tls_key)
+            except (OSError, ssl.SSLError) as error:
+                raise InputError(f"cannot be used: {error}", field="tls_cert", value=str(settings.tls_cert)) from None
+        try:
+            return await loop.create_server(
+                lambda: Connection(self._site), settings.host, settings.http_port, ssl=context, backlog=BACKLOG
+            )
+        except OSError as error:
+            rule = f"cannot be listened on: {error.strerror or error}"
+            raise InputError(rule, field="http_port", value=settings.http_port) from None
+
+    async def _drain(self, http: asyncio.Server, rpc: Any) -> None:
+        """Take nothing new, answer what is due, close."""
+        for _ in range(LAST_LOOKS):  # whoever has connected and sent by now is read, and will have an answer
+            await asyncio.sleep(TICK_S)
+        self.front.draining = True
+        http.close()
+        stopping = asyncio.ensure_future(rpc.stop(self._settings.drain_s))
+        end = asyncio.get_running_loop().time() + self._settings.drain_s
+        while self.front.pending and asyncio.get_running_loop().time() < end:
+            await asyncio.sleep(TICK_S)
+        await self._site.drain(self._settings.drain_s)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stopping, self._settings.drain_s)
+
+    def _on_change(self, deployment: Deployment) -> None:
+        self._ready.set()
+        if self._state is not None:
+            self._state.save(deployment)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self.front.tick()
+
+    def _start_planner(self, background: list[asyncio.Task[None]]) -> PlannerProcess | None:
+        if not self._settings.replan:
+            return None
+        rhythm = Rhythm(self._settings.period_s, self._settings.count_every_s)
+        planner = PlannerProcess(self._services, self._deployment, self._policy, rhythm)
+        background.append(asyncio.create_task(self._follow(planner, rhythm)))
+        return planner
+
+    async def _follow(self, planner: PlannerProcess, rhythm: Rhythm) -> None:
+        """Count requests, and once a period see whether another plan is due."""
+        before, counts = self._arrived(), []
+        each_period = max(round(rhythm.period_s / rhythm.count_every_s), 1)
+        while True:
+            await asyncio.sleep(rhythm.count_every_s)
+            now = self._arrived()
+            counts.append({name: count - before[name] for name, count in now.items()})
+            before = now
+            if len(counts) >= each_period and not self.front.changing:
+                found, counts = await planner.revise(counts), []
+                if found is not None:
+                    self.front.deploy(found)
+
+    def _arrived(self) -> Counts:
+        return {
+            service.service_id: self.front.statistics[name].rows_arrived
+            for name, service in self.front.services.items()
+        }  # fmt: skip
+
+
+def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, Contract], Workers]:
+    if settings.executor == "emulated":
+        return emulated_contracts(deployment.services, deployment), Workers()
+    contracts, files = read_repository(settings.models, deployment.services)
+    device = "cuda" if settings.executor == "gpu" else "cpu"
+    return contracts, Workers("torch", {"device": device, "models": files}, stuck_s=TORCH_STUCK_S)
+
+
+def serve(
+    origin: Deployment, policy: Partition, settings: ServeSettings, state: StateFolder | None,
+    say_ready: Callable[[Ports], None],
+) -> None:  # fmt: skip
+    """Serve a deployment until a signal comes."""
+
+    async def run() -> None:
+        await Server(origin, policy, settings, state).run(say_ready)
+
+    uvloop.run(run())

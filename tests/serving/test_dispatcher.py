@@ -1,0 +1,101 @@
+"""Queues and slices, by hand: who goes on when slices are lost, found again, or changed."""
+
+from __future__ import annotations
+
+from gpuyard.core.service import Service
+from gpuyard.policies.dispatch.layout import layout_of
+from gpuyard.policies.partition.deployment import Deployment, serving_cluster
+from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
+from gpuyard.serving.dispatcher import Batch, Dispatcher, Unit
+
+SERVICE = Service("x", "x", 10, 1000)
+LATENCIES = {"x": {percent: {1: 100.0, 32: 100.0} for percent in (20, 40, 50, 60, 80, 100)}}
+
+
+def deployment(*slices: tuple[int, int, int]) -> Deployment:
+    """Slices by GPU, percent and batch; every batch takes 0.1 s."""
+    cluster = serving_cluster("2x2080ti")
+    parts = tuple(
+        Slice(cluster.node_names[0], gpu, percent * 10, 0.0, (Turn("x", batch, 0.11),), 0.11)
+        for gpu, percent, batch in slices
+    )
+    return Deployment((SERVICE,), cluster, PartitionPlan(parts), latencies=LATENCIES)
+
+
+def opened(*slices: tuple[int, int, int]) -> Dispatcher:
+    found = Dispatcher([1.0])
+    found.change(layout_of(deployment(*slices)), [0])
+    for gpu in {gpu for gpu, _, _ in slices}:
+        found.gain(gpu, 0.0)
+    return found
+
+
+def arrive(dispatcher: Dispatcher, names: str, now: float) -> list[str]:
+    units = [Unit(name, 0, now) for name in names]
+    return told(dispatcher.arrive(0, units, now))
+
+
+def told(batches: list[Batch]) -> list[str]:
+    return ["".join(unit.ticket for unit in batch.units) + f"@{batch.gpu}" for batch in batches]
+
+
+def test_nothing_is_admitted_without_slices() -> None:
+    dispatcher = Dispatcher([1.0])
+    assert not dispatcher.admits(0, 1)
+    dispatcher = opened((0, 100, 2))
+    assert dispatcher.admits(0, 1)
+    dispatcher.lose(0)
+    assert not dispatcher.admits(0, 1)
+
+
+def test_what_ran_on_a_lost_gpu_waits_before_all_others() -> None:
+    dispatcher = opened((0, 100, 2), (1, 100, 2))
+    [first, second] = dispatcher.arrive(0, [Unit(name, 0, 0.0) for name in "abcdef"], 0.0)
+    assert told([first, second]) == ["ab@0", "cd@1"]
+    dispatcher.lose(0)
+    assert dispatcher.wait_again(0, first.units, 0.05) == []
+    assert told(dispatcher.ended(second, 0.1, 0.1)) == ["ab@1"]
+    assert told(dispatcher.gain(0, 0.15)) == ["ef@0"]
+
+
+def test_units_that_nobody_can_answer_any_more_are_dropped() -> None:
+    dispatcher = opened((0, 100, 1))
+    assert arrive(dispatcher, "abc", 0.0) == ["a@0"]
+    dispatcher.lose(0)
+    assert dispatcher.expire(0.9) == []
+    assert dispatcher.take_late() == []
+    assert dispatcher.expire(1.1) == []
+    assert [unit.ticket for unit in dispatcher.take_late()] == ["b", "c"]
+    assert dispatcher.queued == 0
+
+
+def test_all_rows_of_a_request_can_be_forgotten() -> None:
+    dispatcher = opened((0, 100, 1))
+    request = object()
+    units = [Unit(ticket, row, 0.0) for row, ticket in enumerate(["a", request, request, "b"])]
+    assert told(dispatcher.arrive(0, units, 0.0)) == ["a@0"]
+    dispatcher.forget(request)
+    assert dispatcher.waiting == [1]
+
+
+def test_a_new_slice_begins_when_the_old_ones_have_left_its_gpu() -> None:
+    dispatcher = opened((0, 100, 2), (1, 100, 1))
+    [old, kept] = dispatcher.arrive(0, [Unit(name, 0, 0.0) for name in "abcde"], 0.0)
+    assert told([old, kept]) == ["ab@0", "c@1"]
+    changed = deployment((0, 50, 2), (0, 50, 2), (1, 100, 1))
+    dispatcher.change(layout_of(changed), [0], [(1, 2)])
+    assert dispatcher.gain(0, 0.05) == dispatcher.gain(1, 0.05) == []
+    assert told(dispatcher.ended(kept, 0.1, 0.1)) == ["d@1"]
+    assert told(dispatcher.ended(old, 0.12, 0.12)) == ["e@0"]
+
+
+def test_batches_begin_when_the_slice_was_free_however_late_the_news() -> None:
+    dispatcher = opened((0, 100, 4))
+    [first] = dispatcher.arrive(0, [Unit("a", 0, 0.01)], 0.01)
+    assert first.begins_s is None  # as soon as the slice hears of it
+    for name, when in (("b", 0.05), ("c", 0.11)):
+        assert arrive(dispatcher, name, when) == []
+    [second] = dispatcher.ended(first, 0.1, 0.12)
+    assert (told([second]), second.begins_s) == (["b@0"], 0.1)
+    [third] = dispatcher.ended(second, 0.2, 0.21)
+    assert (told([third]), third.begins_s) == (["c@0"], 0.2)

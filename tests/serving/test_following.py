@@ -1,0 +1,64 @@
+"""Plans follow the rates, and a server that is started again goes on with the plan it had come to."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from tests.serving.running import BERT, Running, crowd, eventually, serving
+from tests.serving.test_same_rules import planned
+from tests.serving.test_server_faults import check_counts
+
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.deployment_files import load_plan
+from gpuyard.serving.state import StateFolder
+
+SMALL = """\
+gpuyard: services/1
+services:
+  - {model: vgg16, rate_per_s: 10, slo_ms: 400}
+  - {model: bert, rate_per_s: 20, slo_ms: 20000}
+"""
+
+
+def batches(server: Running, name: str) -> list[int]:
+    config = json.loads(server.get(f"/v2/models/{name}/config")[1])
+    return [int(each) for each in config["dynamic_batching"]["preferred_batch_size"]]
+
+
+def test_a_plan_grows_with_its_load_without_losing_a_request_and_outlives_the_server(tmp_path: Path) -> None:
+    path, state = tmp_path / "services.yaml", tmp_path / "state"
+    path.write_text(SMALL)
+    with serving(path, "--period", "1", "--state", str(state)) as server:
+        first = load_plan(state / "deployment.json")
+        statuses: Counter[int] = Counter()
+
+        def grown() -> bool:
+            statuses.update(crowd(server.http, 480, name="bert", body=BERT).statuses)
+            return server.metric("gpuyard_plans_total") >= 2
+
+        eventually(grown, "another plan is in force")
+        assert set(statuses) <= {200, 503}
+        check_counts(server, statuses, "bert")
+        gpus = server.gpu_processes()
+        server.process.kill()
+        eventually(lambda: not any(Path(f"/proc/{gpu}").exists() for gpu in gpus), "GPU processes end with it")
+    later = load_plan(state / "deployment.json")
+    assert later.plan.slices != first.plan.slices
+    with serving(path, "--no-replan", "--state", str(state)) as server:
+        again = load_plan(state / "deployment.json")
+        assert again.plan.slices == later.plan.slices
+        assert batches(server, "bert") == sorted({turn.batch for each in later.plan.slices for turn in each.turns
+                                                 if turn.service == "bert"})  # fmt: skip
+        assert server.infer("bert", BERT) == 200
+
+
+def test_a_state_folder_of_other_services_or_without_sense_does_not_count(tmp_path: Path) -> None:
+    deployment = planned((Service("bert", "bert", 20, 100),), "1x2080ti")
+    StateFolder(tmp_path, b"one").save(deployment)
+    again = StateFolder(tmp_path, b"one").load()
+    assert again is not None
+    assert again.plan.slices == deployment.plan.slices
+    assert StateFolder(tmp_path, b"two").load() is None
+    (tmp_path / "deployment.json").write_text("{}")
+    assert StateFolder(tmp_path, b"one").load() is None
+    assert StateFolder(tmp_path / "nowhere", b"one").load() is None
