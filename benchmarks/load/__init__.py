@@ -1,0 +1,1 @@
+"""Streams of requests, and the load generator."""
