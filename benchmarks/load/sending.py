@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.limits import Figure
 from benchmarks.measure import in_own_process
-from gpuyard.serving.load.run import Asked, LoadOptions, run_load
+from gpuyard.serving.load.run import LoadedModel, LoadOptions, run_load
 from gpuyard.serving.load.target import Target
 from gpuyard.traces.arrivals import poisson
 
@@ -35,7 +35,7 @@ def bare_server() -> Iterator[int]:
 def _load(port: int, rate: float, seconds: float, clients: int = 1) -> dict[str, Any]:
     target = Target.parse(f"http://127.0.0.1:{port}")
     arrivals = poisson({"m": rate}, seconds)
-    return run_load(target, [Asked("m", 50.0)], arrivals, seconds, LoadOptions(clients=clients)).rows()[0]
+    return run_load(target, [LoadedModel("m", 50.0)], arrivals, seconds, LoadOptions(clients=clients)).rows()[0]
 
 
 def run(repeats: int = 3) -> list[Figure]:

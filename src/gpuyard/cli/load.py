@@ -12,7 +12,7 @@ from gpuyard.cli.output import Format, emit, say
 
 if TYPE_CHECKING:
     from gpuyard.results import Reservation
-    from gpuyard.serving.load.run import Asked, LoadResult
+    from gpuyard.serving.load.run import LoadedModel, LoadResult
 
 T = TypeVar("T")
 
@@ -114,16 +114,16 @@ def _check_needed() -> None:
         raise MissingExtraError("gpuyard load", "serve")
 
 
-def _of_plan(path: Path) -> list[Asked]:
+def _of_plan(path: Path) -> list[LoadedModel]:
     from gpuyard.policies.partition.deployment_files import load_plan
-    from gpuyard.serving.load.run import Asked
+    from gpuyard.serving.load.run import LoadedModel
 
-    return [Asked(each.service_id, each.slo_ms, each.rate_per_s) for each in load_plan(path).services]
+    return [LoadedModel(each.service_id, each.slo_ms, each.rate_per_s) for each in load_plan(path).services]
 
 
-def _of_options(models: list[str], rates: list[float], slos: list[float]) -> list[Asked]:
+def _of_options(models: list[str], rates: list[float], slos: list[float]) -> list[LoadedModel]:
     from gpuyard.core.errors import InputError
-    from gpuyard.serving.load.run import Asked
+    from gpuyard.serving.load.run import LoadedModel
 
     if not models or not rates:
         raise InputError("is missing: name a --plan, or a --model and its --rate", field="rate" if models else "model")
@@ -131,7 +131,7 @@ def _of_options(models: list[str], rates: list[float], slos: list[float]) -> lis
         raise InputError("stands twice", field="model", value=max(models, key=models.count))
     slos_ms: list[float | None] = [*slos] or [None]
     columns = models, _for_each(models, slos_ms, "slo"), _for_each(models, rates, "rate")
-    return [Asked(*each) for each in zip(*columns, strict=True)]
+    return [LoadedModel(*each) for each in zip(*columns, strict=True)]
 
 
 def _for_each(models: list[str], given: list[T], name: str) -> list[T]:

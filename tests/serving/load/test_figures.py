@@ -5,13 +5,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.serving.load.figures import Requests, figures, nearest_rank, outcomes, status_name
-from gpuyard.serving.load.log import ANSWERED, GRPC, GRPC_NAMES, Failure
+from gpuyard.serving.load.figures import SentRequests, figures, nearest_rank, outcomes, status_name
+from gpuyard.serving.load.log import ANSWERED, GRPC, GRPC_NAMES, NoStatus
 
 
-def requests(*rows: tuple[int, float, float, float, int]) -> Requests:
+def requests(*rows: tuple[int, float, float, float, int]) -> SentRequests:
     kind, due_s, sent_s, ended_s, status = (np.array(column) for column in zip(*rows, strict=True))
-    return Requests(kind.astype(np.int64), due_s, sent_s, ended_s, status.astype(np.int64))
+    return SentRequests(kind.astype(np.int64), due_s, sent_s, ended_s, status.astype(np.int64))
 
 
 MIXED = requests(
@@ -19,9 +19,9 @@ MIXED = requests(
     (0, 1.0, 1.001, 1.020, 200),  # 20 ms
     (0, 2.0, 2.050, 2.060, 200),  # 60 ms, of which 50 ms before it went out: late by an SLO of 50 ms
     (0, 3.0, 3.000, 3.001, 503),
-    (0, 4.0, np.nan, 4.001, Failure.CONNECT),
+    (0, 4.0, np.nan, 4.001, NoStatus.CONNECT),
     (1, 4.0, 4.000, 4.040, 200),
-    (1, 9.0, np.nan, np.nan, Failure.NOT_DUE),
+    (1, 9.0, np.nan, np.nan, NoStatus.NOT_DUE),
 )
 
 
@@ -53,7 +53,7 @@ def test_latency_counts_from_when_a_request_was_due() -> None:
 def test_together_each_is_held_to_its_own_slo() -> None:
     found = figures(MIXED, [50.0, 10.0], 5.0)
     assert (found["sent"], found["within_slo"], found["late"]) == (6, 2, 2)
-    assert outcomes(MIXED.under(MIXED.status != Failure.NOT_DUE), [50.0, 10.0]) == [
+    assert outcomes(MIXED.under(MIXED.status != NoStatus.NOT_DUE), [50.0, 10.0]) == [
         "served", "served", "late", "refused", "dropped", "late",
     ]  # fmt: skip
 
@@ -64,12 +64,12 @@ def test_without_an_slo_nothing_is_late(slo_ms: float | None, late: int) -> None
 
 
 def test_nothing_sent_has_no_percentages() -> None:
-    found = figures(MIXED.under(MIXED.status == Failure.NOT_DUE), [50.0, 10.0], 5.0)
+    found = figures(MIXED.under(MIXED.status == NoStatus.NOT_DUE), [50.0, 10.0], 5.0)
     assert found["sent"] == 0
     assert found["violation_percent"] is found["p50_ms"] is found["behind_max_ms"] is None
 
 
-STATUS = st.sampled_from([*Failure, ANSWERED, 400, 503, GRPC + 14])
+STATUS = st.sampled_from([*NoStatus, ANSWERED, 400, 503, GRPC + 14])
 ROW = st.tuples(st.integers(0, 1), st.floats(0, 9), st.floats(0, 9), st.floats(0, 99), STATUS)
 
 
@@ -79,7 +79,7 @@ def test_every_request_counts_once(rows: list[tuple[int, float, float, float, in
     assert found["sent"] == found["answered"] + found["refused"] + found["failed"]
     assert found["answered"] == found["within_slo"] + found["late"]
     assert sum(found["why"].values()) == found["refused"] + found["failed"]
-    assert found["sent"] == sum(row[-1] != Failure.NOT_DUE for row in rows)
+    assert found["sent"] == sum(row[-1] != NoStatus.NOT_DUE for row in rows)
 
 
 def test_percentiles_are_of_nearest_rank() -> None:

@@ -13,10 +13,10 @@ import grpc
 import pytest
 
 from gpuyard.core.errors import InputError
-from gpuyard.serving.load.client import Task, sender_of
+from gpuyard.serving.load.client import ClientTask, sender_of
 from gpuyard.serving.load.grpc_sender import credentials
 from gpuyard.serving.load.inputs import grpc_message, make_tensor
-from gpuyard.serving.load.log import ANSWERED, GRPC, Failure, Log
+from gpuyard.serving.load.log import ANSWERED, GRPC, NoStatus, RequestLog
 from gpuyard.serving.load.pacing import drive
 from gpuyard.serving.load.target import Target
 from gpuyard.serving.protocol.messages import SERVICE, messages
@@ -47,10 +47,10 @@ class Programmed(grpc.GenericRpcHandler):  # type: ignore[misc]
         return b""
 
 
-def send(handler: Programmed, requests: int, *, timeout_s: float = LONG_S, until_seen: int | None = None) -> Log:
+def send(handler: Programmed, requests: int, *, timeout_s: float = LONG_S, until_seen: int | None = None) -> RequestLog:
     """Server and client in one event loop."""
 
-    async def all_of_it() -> Log:
+    async def all_of_it() -> RequestLog:
         server, port = await _started(handler)
         log = await _drive(Target.parse(f"grpc://127.0.0.1:{port}", token="t"), requests, timeout_s, stopper)
         await server.stop(None)
@@ -71,9 +71,9 @@ async def _started(handler: Programmed) -> tuple[Any, int]:
     return server, port
 
 
-async def _drive(target: Target, requests: int, timeout_s: float, stopper: Any) -> Log:
-    task = Task(target, (MESSAGE,), array("d", [0.0] * requests), array("q", [0] * requests), 2, 1, timeout_s)
-    log, stop = Log(task.due_s), asyncio.Event()
+async def _drive(target: Target, requests: int, timeout_s: float, stopper: Any) -> RequestLog:
+    task = ClientTask(target, (MESSAGE,), array("d", [0.0] * requests), array("q", [0] * requests), 2, 1, timeout_s)
+    log, stop = RequestLog(task.due_s), asyncio.Event()
     sender = sender_of(task, log)
     await sender.open()
     await drive(log, sender, timeout_s=timeout_s, stop=stop, look=lambda: stopper(stop))
@@ -88,12 +88,12 @@ def test_answers_count_by_their_status() -> None:
 
 
 def test_what_takes_too_long_has_failed() -> None:
-    assert Counter(send(Programmed(None), 5, timeout_s=0.3).notes.status) == {Failure.TIMEOUT: 5}
+    assert Counter(send(Programmed(None), 5, timeout_s=0.3).notes.status) == {NoStatus.TIMEOUT: 5}
 
 
 def test_requests_go_out_when_they_are_due_although_nobody_answers() -> None:
     log = send(Programmed(None), 30, until_seen=30)
-    assert Counter(log.notes.status) == {Failure.INTERRUPTED: 30}
+    assert Counter(log.notes.status) == {NoStatus.INTERRUPTED: 30}
     assert log.come == log.ended == 30
 
 
@@ -108,13 +108,13 @@ def test_a_server_that_is_gone_has_not_refused() -> None:
     with nobody() as port:
         log = asyncio.run(_drive(Target.parse(f"grpc://127.0.0.1:{port}"), 5, 5.0, lambda _: None))
     assert log.ended == 5
-    assert set(log.notes.status) <= {Failure.CONNECT, Failure.TIMEOUT}
+    assert set(log.notes.status) <= {NoStatus.CONNECT, NoStatus.TIMEOUT}
 
 
 def test_a_server_that_ends_has_not_refused() -> None:
     handler = Programmed(None)
 
-    async def all_of_it() -> Log:
+    async def all_of_it() -> RequestLog:
         server, port = await _started(handler)
         driven = asyncio.create_task(_drive(Target.parse(f"grpc://127.0.0.1:{port}"), 5, LONG_S, lambda _: None))
         while handler.seen["m"] < 5:
@@ -122,7 +122,7 @@ def test_a_server_that_ends_has_not_refused() -> None:
         await server.stop(0)
         return await driven
 
-    assert set(asyncio.run(all_of_it()).notes.status) <= {Failure.CLOSED, Failure.CONNECT}
+    assert set(asyncio.run(all_of_it()).notes.status) <= {NoStatus.CLOSED, NoStatus.CONNECT}
 
 
 def test_certificates_that_cannot_be_read(tmp_path: Any) -> None:

@@ -8,11 +8,11 @@ import pytest
 from tests.serving.load.v2_server import Answer, serving
 
 from gpuyard.core.errors import GpuyardError, InputError
-from gpuyard.serving.load.run import Asked, LoadOptions, run_load
+from gpuyard.serving.load.run import LoadedModel, LoadOptions, run_load
 from gpuyard.serving.load.target import Target
 from gpuyard.traces.arrivals import constant, poisson
 
-BOTH = [Asked("a", 1e9), Asked("b", 1e-6)]
+BOTH = [LoadedModel("a", 1e9), LoadedModel("b", 1e-6)]
 
 
 def mostly(number: int, _model: str) -> Answer:
@@ -73,7 +73,7 @@ def test_progress_hears_of_all_requests_in_the_end_or_before() -> None:
 
 def test_a_model_that_the_server_does_not_have_is_named() -> None:
     with serving() as server, pytest.raises(InputError, match=r"'aa' is not a model of the server. Did you mean 'a'"):
-        run_load(Target.parse(server.url), [Asked("aa")], constant({"aa": 10}, 1.0), 1.0)
+        run_load(Target.parse(server.url), [LoadedModel("aa")], constant({"aa": 10}, 1.0), 1.0)
 
 
 def test_a_server_that_is_not_there_cannot_be_reached() -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.serving.load.v2_server import serving
 
 from gpuyard.core.errors import GpuyardError
-from gpuyard.serving.load.run import Asked, run_load
+from gpuyard.serving.load.run import LoadedModel, run_load
 from gpuyard.serving.load.target import Target
 from gpuyard.traces.arrivals import constant
 
@@ -40,7 +40,7 @@ def test_a_client_that_is_killed_is_told() -> None:
                 os.kill(pid, signal.SIGKILL)
 
     with serving() as server, pytest.raises(GpuyardError, match="a client process has ended before its work was done"):
-        run_load(Target.parse(server.url), [Asked("a")], constant({"a": 100}, 3600.0), 3600.0, watch=kill)
+        run_load(Target.parse(server.url), [LoadedModel("a")], constant({"a": 100}, 3600.0), 3600.0, watch=kill)
     assert not clients_of(os.getpid())
 
 

@@ -13,7 +13,7 @@ from tests.serving.running import SERVICES, Running, serving
 from gpuyard.cli import main
 from gpuyard.core.errors import GpuyardError
 from gpuyard.results import load_run
-from gpuyard.serving.load.run import Asked, LoadOptions, run_load
+from gpuyard.serving.load.run import LoadedModel, LoadOptions, run_load
 from gpuyard.serving.load.target import Target
 from gpuyard.serving.settings import TOKEN_VARIABLE
 from gpuyard.traces.arrivals import poisson
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 def test_client_and_server_count_alike(server: Running, protocol: str, clients: int) -> None:
     arrivals = poisson(RATES, 1.0, seed=clients)
     target = Target.parse(f"{protocol}://127.0.0.1:{getattr(server, protocol)}")
-    asked = [Asked(name, 1e9) for name in RATES]
+    asked = [LoadedModel(name, 1e9) for name in RATES]
     rows = run_load(target, asked, arrivals, 1.0, LoadOptions(clients=clients, check=True)).rows()
     for row in rows[:-1]:
         assert row["sent"] == arrivals.counts[row["model"]]
@@ -47,7 +47,7 @@ def test_client_and_server_count_alike(server: Running, protocol: str, clients: 
 def test_rows_of_a_batch_are_inferences(server: Running) -> None:
     arrivals = poisson({"lenet1": 20.0}, 1.0)
     options = LoadOptions(batch=3, check=True)
-    row = run_load(Target.parse(server.url("")), [Asked("lenet1", 1e9)], arrivals, 1.0, options).rows()[0]
+    row = run_load(Target.parse(server.url("")), [LoadedModel("lenet1", 1e9)], arrivals, 1.0, options).rows()[0]
     assert row["server_inferences"] == 3 * row["answered"]
     assert row["differences"] == []
 
@@ -98,10 +98,10 @@ def test_over_tls_with_a_token(services: Path, tmp_path: Path) -> None:
     with serving(services, *options, env={TOKEN_VARIABLE: "shown"}) as server:
         for scheme, port in (("https", server.http), ("grpcs", server.grpc)):
             target = Target.parse(f"{scheme}://localhost:{port}", token="shown", authorities=str(cert))
-            row = run_load(target, [Asked("lenet1", 1e9)], arrivals, 1.0, LoadOptions(check=True)).rows()[0]
+            row = run_load(target, [LoadedModel("lenet1", 1e9)], arrivals, 1.0, LoadOptions(check=True)).rows()[0]
             assert row["within_slo"] == row["sent"] == len(arrivals)
             assert row["differences"] == []
             for wrong in (replace(target, token=""), replace(target, authorities=None)):
                 with pytest.raises(GpuyardError):
-                    run_load(wrong, [Asked("lenet1")], arrivals, 1.0)
+                    run_load(wrong, [LoadedModel("lenet1")], arrivals, 1.0)
             assert "shown" not in repr(target) + str(target)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from tests.serving.load.v2_server import Answer, serving
 
-from gpuyard.serving.load.client import Task, sender_of
+from gpuyard.serving.load.client import ClientTask, sender_of
 from gpuyard.serving.load.inputs import http_message, make_tensor
-from gpuyard.serving.load.log import ANSWERED, Failure, Log
+from gpuyard.serving.load.log import ANSWERED, NoStatus, RequestLog
 from gpuyard.serving.load.pacing import drive
 from gpuyard.serving.load.target import Target
 
@@ -27,17 +27,17 @@ def send(
     most: int = 64,
     ready: int = 1,
     timeout_s: float = LONG_S,
-    until: Callable[[Log], bool] = lambda _: False,
-) -> Log:
+    until: Callable[[RequestLog], bool] = lambda _: False,
+) -> RequestLog:
     """Send to the models a and b, in this process; stops early when `until` says so."""
     target = Target.parse(url)
     messages = tuple(http_message(target, model, [make_tensor("x", "FP32", [-1, 3], 1)]) for model in "ab")
-    task = Task(
+    task = ClientTask(
         target, messages, array("d", due_s), array("q", kinds or [0] * len(due_s)), most, ready, timeout_s
     )  # fmt: skip
 
-    async def all_of_it() -> Log:
-        stop, log = asyncio.Event(), Log(task.due_s)
+    async def all_of_it() -> RequestLog:
+        stop, log = asyncio.Event(), RequestLog(task.due_s)
         sender = sender_of(task, log)
         await sender.open()
         log.start = asyncio.get_running_loop().time()
@@ -88,7 +88,7 @@ def test_answers_count_by_their_status() -> None:
 def test_requests_without_an_answer_have_failed_and_the_others_go_on() -> None:
     with serving(answer=by_number(200, "close", 200, "garbage")) as server:
         log = send(server.url, [0.0] * 40, most=4)
-    assert Counter(log.notes.status) == {ANSWERED: 20, Failure.CLOSED: 10, Failure.GARBAGE: 10}
+    assert Counter(log.notes.status) == {ANSWERED: 20, NoStatus.CLOSED: 10, NoStatus.GARBAGE: 10}
     assert len(server.story.came) == 40
 
 
@@ -103,7 +103,7 @@ def test_other_forms_of_answers_are_understood(answer: str) -> None:
 def test_requests_go_out_when_they_are_due_although_nobody_answers() -> None:
     with serving(answer=by_number("hang")) as server:
         log = send(server.url, [0.0] * 30, until=lambda _: len(server.story.came) == 30)
-    assert set(log.notes.status) == {Failure.INTERRUPTED}
+    assert set(log.notes.status) == {NoStatus.INTERRUPTED}
     assert log.come == log.ended == 30
 
 
@@ -111,21 +111,21 @@ def test_what_takes_too_long_has_failed_and_makes_room_for_others() -> None:
     with serving(answer=by_number("hang", 200)) as server:
         log = send(server.url, [0.0] * 8, most=1, timeout_s=0.3)
     assert log.ended == 8
-    assert Counter(log.notes.status)[Failure.TIMEOUT] >= 1
-    assert set(log.notes.status) <= {Failure.TIMEOUT, ANSWERED}
+    assert Counter(log.notes.status)[NoStatus.TIMEOUT] >= 1
+    assert set(log.notes.status) <= {NoStatus.TIMEOUT, ANSWERED}
 
 
 def test_nobody_waits_for_a_server_that_is_gone() -> None:
     with socket.socket() as taken:  # bound, but nobody listens
         taken.bind(("127.0.0.1", 0))
         log = send(f"http://127.0.0.1:{taken.getsockname()[1]}", [0.0] * 40, most=4)
-    assert Counter(log.notes.status) == {Failure.CONNECT: 40}
+    assert Counter(log.notes.status) == {NoStatus.CONNECT: 40}
 
 
 def test_stopping_leaves_out_what_was_not_due() -> None:
     with serving() as server:
         log = send(server.url, [0.0, 0.0, LONG_S], until=lambda log: log.ended == 2)
-    assert list(log.notes.status) == [ANSWERED, ANSWERED, Failure.NOT_DUE]
+    assert list(log.notes.status) == [ANSWERED, ANSWERED, NoStatus.NOT_DUE]
     assert log.come == log.ended == 2
 
 

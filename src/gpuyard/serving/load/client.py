@@ -15,13 +15,13 @@ from typing import NamedTuple
 from gpuyard.core.interrupts import ENDING
 from gpuyard.serving.load.grpc_sender import GrpcSender
 from gpuyard.serving.load.http_sender import HttpSender
-from gpuyard.serving.load.log import Log
+from gpuyard.serving.load.log import RequestLog
 from gpuyard.serving.load.pacing import Sender, drive
 from gpuyard.serving.load.target import Target
 
 
 @dataclass(frozen=True)
-class Task:
+class ClientTask:
     """What one client has to send."""
 
     target: Target
@@ -45,7 +45,7 @@ class Done(NamedTuple):
 READY = "ready"
 
 
-def sender_of(task: Task, log: Log) -> Sender:
+def sender_of(task: ClientTask, log: RequestLog) -> Sender:
     """Who speaks the target's protocol."""
     if task.target.grpc:
         return GrpcSender(
@@ -54,7 +54,7 @@ def sender_of(task: Task, log: Log) -> Sender:
     return HttpSender(task.target, task.messages, task.kinds, log, most=task.connections, ready=task.ready)
 
 
-async def _work(task: Task, pipe: Connection) -> Log:
+async def _work(task: ClientTask, pipe: Connection) -> RequestLog:
     """Get ready, begin at the instant that the pipe tells, and stop when it says anything more or ends."""
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     begin: asyncio.Future[float] = loop.create_future()
@@ -71,7 +71,7 @@ async def _work(task: Task, pipe: Connection) -> Log:
             begin.set_result(told if told is not None else loop.time())
 
     loop.add_reader(pipe.fileno(), hear)
-    log = Log(task.due_s)
+    log = RequestLog(task.due_s)
     sender = sender_of(task, log)
     await sender.open()
     pipe.send(READY)

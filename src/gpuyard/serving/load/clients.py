@@ -12,7 +12,7 @@ from time import monotonic
 
 from gpuyard.core.errors import GpuyardError
 from gpuyard.core.interrupts import interrupts_between_steps
-from gpuyard.serving.load.client import Done, Task
+from gpuyard.serving.load.client import ClientTask, Done
 from gpuyard.serving.load.log import Notes
 
 AHEAD_S = 0.05
@@ -24,7 +24,7 @@ Watch = Callable[[int, int], None]
 """Told how many requests are due by now, and how many have ended."""
 
 
-def run_clients(tasks: Sequence[Task], watch: Watch = lambda _come, _ended: None) -> tuple[list[Notes], bool]:
+def run_clients(tasks: Sequence[ClientTask], watch: Watch = lambda _come, _ended: None) -> tuple[list[Notes], bool]:
     """Let a process do each task; returns their notes, and whether the user interrupted them."""
     with ExitStack() as stack, interrupts_between_steps() as look_up:
         pipes = [stack.enter_context(_process(task)) for task in tasks]
@@ -71,7 +71,7 @@ def _receive(pipe: Connection) -> object:
 
 
 @contextmanager
-def _process(task: Task) -> Iterator[Connection]:
+def _process(task: ClientTask) -> Iterator[Connection]:
     """A client that has its task; whatever happens, it is gone afterwards."""
     here, there = socket.socketpair()
     command = [sys.executable, "-m", "gpuyard.serving.load", str(there.fileno())]

@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.serving.load.log import ANSWERED, GRPC, GRPC_NAMES, Failure
+from gpuyard.serving.load.log import ANSWERED, GRPC, GRPC_NAMES, NoStatus
 
 BEHIND_S = 0.005
 """A request that goes out so much later than it was due counts as sent late."""
 
 
 @dataclass(frozen=True, eq=False)
-class Requests:
+class SentRequests:
     """All requests of a load, by the time at which they were due."""
 
     kind: Ints
@@ -39,9 +39,9 @@ class Requests:
     ended_s: Floats
     status: Ints
 
-    def under(self, mask: NDArray[np.bool_]) -> Requests:
+    def under(self, mask: NDArray[np.bool_]) -> SentRequests:
         """Some of them."""
-        return Requests(self.kind[mask], self.due_s[mask], self.sent_s[mask], self.ended_s[mask], self.status[mask])
+        return SentRequests(self.kind[mask], self.due_s[mask], self.sent_s[mask], self.ended_s[mask], self.status[mask])
 
     @property
     def latency_s(self) -> Floats:
@@ -50,14 +50,14 @@ class Requests:
         return found
 
 
-def in_time(requests: Requests, slos_ms: Sequence[float | None]) -> NDArray[np.bool_]:
+def in_time(requests: SentRequests, slos_ms: Sequence[float | None]) -> NDArray[np.bool_]:
     """Which requests ended within the SLO of their model; all of one that has none."""
     limit_ms = np.array([inf if each is None else each for each in slos_ms])[requests.kind]
     found: NDArray[np.bool_] = requests.latency_s * 1000 <= limit_ms
     return found
 
 
-def outcomes(requests: Requests, slos_ms: Sequence[float | None]) -> list[str]:
+def outcomes(requests: SentRequests, slos_ms: Sequence[float | None]) -> list[str]:
     """What became of requests that were sent, in the words of a run folder: one that failed counts as dropped."""
     ended = np.where(in_time(requests, slos_ms), "served", "late")
     refused = np.where(requests.status < 0, "dropped", "refused")
@@ -65,9 +65,9 @@ def outcomes(requests: Requests, slos_ms: Sequence[float | None]) -> list[str]:
     return found
 
 
-def figures(requests: Requests, slos_ms: Sequence[float | None], duration_s: float) -> dict[str, Any]:
+def figures(requests: SentRequests, slos_ms: Sequence[float | None], duration_s: float) -> dict[str, Any]:
     """The figures of these requests, each held to the SLO of its model."""
-    sent = requests.under(requests.status != Failure.NOT_DUE)
+    sent = requests.under(requests.status != NoStatus.NOT_DUE)
     became = Counter(outcomes(sent, slos_ms))
     count, within, answered = len(sent.status), became["served"], became["served"] + became["late"]
     latency_ms = np.sort(sent.latency_s[sent.status == ANSWERED]) * 1000
@@ -108,5 +108,5 @@ def _reasons(status: Ints) -> dict[str, int]:
 def status_name(status: int) -> str:
     """A status as people know it."""
     if status < 0:
-        return Failure(status).name.lower()
+        return NoStatus(status).name.lower()
     return str(status) if status < GRPC else GRPC_NAMES[status - GRPC]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import InputError
-from gpuyard.serving.load.log import ANSWERED, GRPC, Failure, Log
+from gpuyard.serving.load.log import ANSWERED, GRPC, NoStatus, RequestLog
 from gpuyard.serving.load.target import Target
 from gpuyard.serving.protocol.messages import SERVICE
 
@@ -41,7 +41,7 @@ class GrpcSender:
         target: Target,
         messages: Sequence[bytes],
         kinds: Sequence[int],
-        log: Log,
+        log: RequestLog,
         *,
         channels: int,
         timeout_s: float,
@@ -75,7 +75,7 @@ class GrpcSender:
         task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[int]) -> None:
-        self._log.note_end(self._tasks.pop(task), Failure.INTERRUPTED if task.cancelled() else task.result())
+        self._log.note_end(self._tasks.pop(task), NoStatus.INTERRUPTED if task.cancelled() else task.result())
 
     async def _ask(self, request: int) -> int:
         call = self._calls[request % self._count]
@@ -105,9 +105,9 @@ def _status(error: Any) -> int:
     """What the server said; or why there is no answer, which only the words of the gRPC library tell from it."""
     code, words = error.code(), (error.details() or "").lower()
     if code.name == "DEADLINE_EXCEEDED" and words == "deadline exceeded":
-        return Failure.TIMEOUT
+        return NoStatus.TIMEOUT
     if code.name == "UNAVAILABLE" and words.startswith("failed to connect"):
-        return Failure.CONNECT
+        return NoStatus.CONNECT
     if code.name == "UNAVAILABLE" and any(each in words for each in _LOST):
-        return Failure.CLOSED
+        return NoStatus.CLOSED
     return GRPC + int(code.value[0])

@@ -7,7 +7,7 @@ from typing import Protocol, cast
 
 import httptools
 
-from gpuyard.serving.load.log import Failure
+from gpuyard.serving.load.log import NoStatus
 
 _FINAL = 200
 """Statuses below it announce another."""
@@ -55,7 +55,7 @@ class HttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self.drop(Failure.GARBAGE)
+            self.drop(NoStatus.GARBAGE)
 
     def on_message_complete(self) -> None:
         """An answer is whole."""
@@ -63,11 +63,11 @@ class HttpConnection(asyncio.Protocol):
         if status < _FINAL:
             return
         if self.request < 0:  # nobody has asked
-            self.drop(Failure.GARBAGE)
+            self.drop(NoStatus.GARBAGE)
             return
         self._end(status)
         if not self._parser.should_keep_alive():
-            self.drop(Failure.CLOSED)
+            self.drop(NoStatus.CLOSED)
         elif self._transport is not None and not self._transport.is_closing():
             self._owner.freed(self)
 
@@ -75,7 +75,7 @@ class HttpConnection(asyncio.Protocol):
         request, self.request = self.request, -1
         self._owner.ended(request, status)
 
-    def drop(self, why: Failure) -> None:
+    def drop(self, why: NoStatus) -> None:
         """Give the connection up, and the request that is under way."""
         if self.request >= 0:
             self._end(why)
@@ -86,5 +86,5 @@ class HttpConnection(asyncio.Protocol):
         """Whatever was under way will not be answered."""
         self._transport = None
         if self.request >= 0:
-            self._end(Failure.CLOSED)
+            self._end(NoStatus.CLOSED)
         self._owner.left(self)

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from gpuyard.serving.load.http_connection import HttpConnection
-from gpuyard.serving.load.log import Failure, Log
+from gpuyard.serving.load.log import NoStatus, RequestLog
 from gpuyard.serving.load.target import Target
 
 OPENING = 16
@@ -18,7 +18,7 @@ class HttpSender:
     """Takes each request to a connection that is free; the one freed last goes first, so that few stay in use."""
 
     def __init__(
-        self, target: Target, messages: Sequence[bytes], kinds: Sequence[int], log: Log, *, most: int, ready: int
+        self, target: Target, messages: Sequence[bytes], kinds: Sequence[int], log: RequestLog, *, most: int, ready: int
     ) -> None:
         self._target, self._messages, self._kinds, self._log = target, messages, kinds, log
         self._most, self._ready = most, min(ready, most)
@@ -70,7 +70,7 @@ class HttpSender:
             )
         except OSError:
             if self._waiting:  # one attempt, one request: nobody waits for a server that is gone
-                self._log.note_end(self._waiting.popleft(), Failure.CONNECT)
+                self._log.note_end(self._waiting.popleft(), NoStatus.CONNECT)
 
     def joined(self, connection: HttpConnection) -> None:
         """A connection is there, and free."""
@@ -97,9 +97,9 @@ class HttpSender:
 
     def expire(self, before_s: float) -> None:
         """Give up requests that were due before this time, with their connections."""
-        self._give_up(before_s, Failure.TIMEOUT)
+        self._give_up(before_s, NoStatus.TIMEOUT)
 
-    def _give_up(self, before_s: float, why: Failure) -> None:
+    def _give_up(self, before_s: float, why: NoStatus) -> None:
         due_s = self._log.due_s
         for each in [each for each in self._open if each.request >= 0 and due_s[each.request] < before_s]:
             each.drop(why)
@@ -109,9 +109,9 @@ class HttpSender:
     async def close(self) -> None:
         """Give up all that is under way."""
         self._closed = True
-        self._give_up(float("inf"), Failure.INTERRUPTED)
+        self._give_up(float("inf"), NoStatus.INTERRUPTED)
         for task in list(self._opening):
             task.cancel()
         for each in list(self._open):
-            each.drop(Failure.INTERRUPTED)
+            each.drop(NoStatus.INTERRUPTED)
         await asyncio.sleep(0)

@@ -19,7 +19,7 @@ GRPC_NAMES = (
 )
 
 
-class Failure(IntEnum):
+class NoStatus(IntEnum):
     """Why a request has no status: below 0, where no server has one."""
 
     NOT_DUE = -1
@@ -40,7 +40,7 @@ class Notes:
     status: array[int]
 
 
-class Log:
+class RequestLog:
     """Notes of requests while they are under way."""
 
     def __init__(self, due_s: Sequence[float]) -> None:
@@ -51,7 +51,7 @@ class Log:
         """How many are due by now, and how many have ended, in whatever way."""
         count = len(due_s)
         self.notes = Notes(
-            array("d", [nan]) * count, array("d", [nan]) * count, array("h", [Failure.NOT_DUE]) * count
+            array("d", [nan]) * count, array("d", [nan]) * count, array("h", [NoStatus.NOT_DUE]) * count
         )  # fmt: skip
 
     def now(self) -> float:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from gpuyard.serving.load.alarm import Alarm
-from gpuyard.serving.load.log import Log
+from gpuyard.serving.load.log import RequestLog
 
 AT_ONCE = 32
 """Requests sent before answers are looked at again, where many are due."""
@@ -34,7 +34,7 @@ class Sender(Protocol):
 
 
 async def drive(
-    log: Log, sender: Sender, *, timeout_s: float, stop: asyncio.Event, look: Callable[[], None] = lambda: None
+    log: RequestLog, sender: Sender, *, timeout_s: float, stop: asyncio.Event, look: Callable[[], None] = lambda: None
 ) -> None:
     """Send all requests of a log, and wait until each has ended or somebody wants to stop."""
     alarm = Alarm()
@@ -51,7 +51,7 @@ async def drive(
         alarm.close()
 
 
-async def _pace(log: Log, sender: Sender, alarm: Alarm, stop: asyncio.Event) -> None:
+async def _pace(log: RequestLog, sender: Sender, alarm: Alarm, stop: asyncio.Event) -> None:
     due_s, count = log.due_s, len(log.due_s)
     while log.come < count and not stop.is_set():
         now = log.now()
@@ -63,7 +63,7 @@ async def _pace(log: Log, sender: Sender, alarm: Alarm, stop: asyncio.Event) -> 
             await alarm.until(log.start + min(due_s[log.come], now + LOOK_S))
 
 
-async def _watch(log: Log, sender: Sender, timeout_s: float, look: Callable[[], None]) -> None:
+async def _watch(log: RequestLog, sender: Sender, timeout_s: float, look: Callable[[], None]) -> None:
     while True:
         await asyncio.sleep(LOOK_S)
         sender.expire(log.now() - timeout_s)

@@ -14,9 +14,9 @@ from gpuyard.core.arguments import check_number
 from gpuyard.core.arrays import Ints
 from gpuyard.core.errors import InputError
 from gpuyard.serving.load.agreement import compare
-from gpuyard.serving.load.client import Task
+from gpuyard.serving.load.client import ClientTask
 from gpuyard.serving.load.clients import Watch, run_clients
-from gpuyard.serving.load.figures import Requests, figures
+from gpuyard.serving.load.figures import SentRequests, figures
 from gpuyard.serving.load.inputs import grpc_message, http_message, make_tensor
 from gpuyard.serving.load.log import Notes
 from gpuyard.serving.load.questions import Answers, Counted, answers_of, unknown_model
@@ -30,7 +30,7 @@ CHANNELS = 8
 
 
 @dataclass(frozen=True)
-class Asked:
+class LoadedModel:
     """A model of the server that gets requests."""
 
     service: ServiceId
@@ -77,8 +77,8 @@ class LoadResult:
     """What a server made of a load."""
 
     target: Target
-    asked: tuple[Asked, ...]
-    requests: Requests
+    asked: tuple[LoadedModel, ...]
+    requests: SentRequests
     seconds: float
     """How long requests were due."""
     timeout_s: float
@@ -112,7 +112,7 @@ class LoadResult:
 
 def run_load(
     target: Target,
-    asked: Sequence[Asked],
+    asked: Sequence[LoadedModel],
     arrivals: Arrivals,
     seconds: float,
     options: LoadOptions | None = None,
@@ -133,7 +133,7 @@ def run_load(
     return _compared(result, answers, before, options.batch) if before else result
 
 
-def _message(target: Target, answers: Answers, asked: Asked, options: LoadOptions) -> bytes:
+def _message(target: Target, answers: Answers, asked: LoadedModel, options: LoadOptions) -> bytes:
     inputs = answers.inputs(asked.name)
     if inputs is None:
         raise unknown_model(answers, asked.name)
@@ -143,7 +143,7 @@ def _message(target: Target, answers: Answers, asked: Asked, options: LoadOption
     return http_message(target, asked.name, tensors, as_json=options.as_json)
 
 
-def _counted(answers: Answers, asked: Asked) -> Counted:
+def _counted(answers: Answers, asked: LoadedModel) -> Counted:
     found = answers.counted(asked.name)
     if found is None:
         rule = f"cannot be checked: the server keeps no statistics of {asked.name}"
@@ -156,16 +156,16 @@ def _tasks(
     messages: tuple[bytes, ...],
     arrivals: Arrivals,
     kinds: Ints,
-    asked: Sequence[Asked],
+    asked: Sequence[LoadedModel],
     options: LoadOptions,
-) -> list[Task]:
+) -> list[ClientTask]:
     """Requests are dealt to the clients in turn."""
     count = min(options.clients, max(len(arrivals), 1))
     most = max(options.connections // count, 1)
     rate = len(arrivals) / max(float(arrivals.times_s[-1]), 1e-3) / count if len(arrivals) else 0.0
     longest_s = min(max((each.slo_ms or 0.0 for each in asked), default=0.0) / 1000, 0.1)
     return [
-        Task(
+        ClientTask(
             target, messages, array("d", arrivals.times_s[turn::count]), array("q", kinds[turn::count]),
             min(most, CHANNELS) if target.grpc else most, ceil(rate * longest_s) + 1, options.timeout_s,
         )
@@ -173,13 +173,13 @@ def _tasks(
     ]  # fmt: skip
 
 
-def _gathered(arrivals: Arrivals, kinds: Ints, notes: Sequence[Notes]) -> Requests:
+def _gathered(arrivals: Arrivals, kinds: Ints, notes: Sequence[Notes]) -> SentRequests:
     """What all clients noted, in the order of arrival."""
     count, turns = len(arrivals), len(notes)
     sent_s, ended_s, status = np.empty(count), np.empty(count), np.empty(count, dtype=np.int64)
     for turn, each in enumerate(notes):
         sent_s[turn::turns], ended_s[turn::turns], status[turn::turns] = each.sent_s, each.ended_s, each.status
-    return Requests(kinds, arrivals.times_s, sent_s, ended_s, status)
+    return SentRequests(kinds, arrivals.times_s, sent_s, ended_s, status)
 
 
 def _compared(result: LoadResult, answers: Answers, before: Sequence[Counted], batch: int) -> LoadResult:

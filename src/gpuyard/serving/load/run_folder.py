@@ -11,7 +11,7 @@ import numpy as np
 from gpuyard._version import __version__
 from gpuyard.core.service import Service
 from gpuyard.serving.load.figures import outcomes
-from gpuyard.serving.load.log import ANSWERED, Failure
+from gpuyard.serving.load.log import ANSWERED, NoStatus
 from gpuyard.serving.load.run import LoadResult
 
 SMALLEST_RATE = 1e-9
@@ -61,7 +61,7 @@ def requests_table(result: LoadResult) -> pl.DataFrame:
 
     from gpuyard.results.schema import REQUESTS
 
-    sent = result.requests.under(result.requests.status != Failure.NOT_DUE)
+    sent = result.requests.under(result.requests.status != NoStatus.NOT_DUE)
     names = pl.Series([each.name for each in result.asked], dtype=pl.String)
     answered = sent.status == ANSWERED
     columns = {
