@@ -9,6 +9,8 @@ import pytest
 
 from gpuyard.cli import main
 
+SIMULATED = ("serve", "--world", "simulated")
+
 
 def gpuyard(*arguments: object) -> int:
     with pytest.raises(SystemExit) as ended:
@@ -25,7 +27,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_services_are_planned_for_and_served(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert gpuyard("serve", tasks, "--world", "simulated", "--load", "constant", "--seconds", "5", "--quiet") == 0
+    assert gpuyard(*SIMULATED, tasks, "--load", "constant", "--seconds", "5", "--quiet") == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["service", "requests", "per", "s", "violations", "ms", "ms", "ms"]
     assert [line.split()[0] for line in lines[3:]] == ["resnet50", "vgg16", "faces"]
@@ -37,7 +39,7 @@ def test_a_run_can_be_reported_and_compared(tasks: Path, tmp_path: Path, capsys:
     assert gpuyard("plan", tasks, "--format", "json") == 0
     plan.write_text(capsys.readouterr().out)
     for scale in ("1", "3"):
-        assert gpuyard("serve", plan, "--scale", scale, "--seconds", "10", "--format", "json", "--quiet") == 0
+        assert gpuyard(*SIMULATED, plan, "--scale", scale, "--seconds", "10", "--format", "json", "--quiet") == 0
     served = [json.loads(line) for line in capsys.readouterr().out.replace("]\n[", "]\n\0[").split("\0")]
     assert served[0][0]["violations"] < 0.01 < served[1][0]["violations"]
     runs = sorted(str(each) for each in (tmp_path / "runs").iterdir())
@@ -54,7 +56,7 @@ def test_a_run_can_be_reported_and_compared(tasks: Path, tmp_path: Path, capsys:
 
 
 def test_why_says_in_one_line_that_there_are_no_jobs(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert gpuyard("serve", tasks, "--seconds", "2", "--quiet") == 0
+    assert gpuyard(*SIMULATED, tasks, "--seconds", "2", "--quiet") == 0
     capsys.readouterr()
     assert gpuyard("why", "runs/serve-poisson-seed1", "3") == 2
     assert capsys.readouterr().err.endswith("has no jobs, only requests and slices and services\n")
@@ -73,7 +75,7 @@ def test_why_says_in_one_line_that_there_are_no_jobs(tasks: Path, capsys: pytest
 def test_wrong_input_is_one_line_and_leaves_nothing(
     tasks: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], complaint: str
 ) -> None:
-    assert gpuyard("serve", tasks, *arguments) == 2
+    assert gpuyard(*SIMULATED, tasks, *arguments) == 2
     error = capsys.readouterr().err
     assert complaint in error
     assert error.count("\n") == 1
@@ -82,6 +84,6 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
 
 def test_requests_of_a_file_are_served_as_they_are(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tasks.parent / "mine.csv").write_text("time_s,service\n0.5,vgg16\n0.1,faces\n")
-    assert gpuyard("serve", tasks, "--load", "file", "--trace", "mine.csv", "--format", "csv", "--quiet") == 0
+    assert gpuyard(*SIMULATED, tasks, "--load", "file", "--trace", "mine.csv", "--format", "csv", "--quiet") == 0
     rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     assert {row[0]: row[3] for row in rows[1:]} == {"resnet50": "0", "vgg16": "1", "faces": "1"}
