@@ -179,3 +179,17 @@ def test_what_a_move_gains_is_counted_from_now_on(migration_cost_s: float, moves
     pair = run.jobs.filter(run.jobs["job_id"] == "pair").to_dicts()[0]
     assert (pair["moves"], pair["start_s"]) == (moves, 300.0)
     assert pair["finish_s"] == pytest.approx(end_s)
+
+
+@pytest.mark.parametrize(("migration_cost_s", "moves", "end_s"), [(3700.0, 1, 19950.0), (3800.0, 0, 20000.0)])
+def test_what_a_faster_type_gains_is_counted_from_now_on(migration_cost_s: float, moves: int, end_s: float) -> None:
+    """Somebody has the A100 until 15,000 s. By then a job on the T4, at half speed, has done 7500 s of its 10,000 s.
+
+    2500 s of work are left: 5000 s on the T4, 1250 s on the A100. A job that moves for 3700 s ends at 19,950 s instead
+    of 20,000 s; for 3800 s it does not. Counted from when it started it would seem to gain 15,000 s.
+    """
+    jobs = [waits("first", types="A100", seconds=15000), waits("r", model="modern", seconds=10000)]
+    run, _ = simulated("1x1 A100 + 1x1 T4", jobs, FIRST, migration_cost_s=migration_cost_s)
+    moved = run.jobs.filter(run.jobs["job_id"] == "r").to_dicts()[0]
+    assert (moved["moves"], moved["start_s"]) == (moves, 0.0)
+    assert moved["finish_s"] == pytest.approx(end_s)
