@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.cli import main
+from gpuyard.results import load_run
 
 SIMULATED = ("serve", "--world", "simulated")
 
@@ -65,8 +66,8 @@ def test_why_says_in_one_line_that_there_are_no_jobs(tasks: Path, capsys: pytest
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (("--load", "trace"), "field trace: needs a file of requests. --trace FILE names it"),
-        (("--trace", "x.csv"), "field trace: 'x.csv' is read by --load trace or file, not by poisson"),
+        (("--load", "trace"), "field load: 'trace' follows a file"),
+        (("--trace", "x.csv"), "field trace: 'x.csv' needs a load that follows a file: trace, fluctuating, file"),
         (("--load", "file", "--trace", "nowhere.csv"), "nowhere.csv"),
         (("--seconds", "0"), "field seconds: 0.0 must be above 0"),
         (("--scale", "-1"), "field scale: -1.0 must be"),
@@ -80,6 +81,18 @@ def test_wrong_input_is_one_line_and_leaves_nothing(
     assert complaint in error
     assert error.count("\n") == 1
     assert not (tasks.parent / "runs").exists()
+
+
+def test_rates_of_a_file_change_every_twenty_seconds(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, rates in {"resnet50": "50\n0\n", "vgg16": "0\n20\n", "faces": "0\n"}.items():
+        (tasks.parent / f"{name}.txt").write_text(rates)
+    files = [each for name in ("resnet50", "vgg16", "faces") for each in ("--trace", f"{name}={name}.txt")]
+    assert gpuyard(*SIMULATED, tasks, "--load", "fluctuating", *files, "--seconds", "40", "--quiet") == 0
+    requests = load_run("runs/serve-fluctuating-seed1")["requests"]
+    first, last = (requests.filter(requests["service"] == name)["arrival_s"] for name in ("resnet50", "vgg16"))
+    assert 900 < first.len() < 1100
+    assert first.max() < 20 <= last.min()
+    assert requests.filter(requests["service"] == "faces").is_empty()
 
 
 def test_requests_of_a_file_are_served_as_they_are(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:

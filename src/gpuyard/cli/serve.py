@@ -61,9 +61,12 @@ def serve(
         float, typer.Option(metavar="SECONDS", help="What a new emulated slice takes until it is ready.")
     ] = 12.0,
     load: Annotated[
-        Load, typer.Option(help="Simulated requests: at random, evenly spaced, after a recorded trace, or from a file.")
+        Load, typer.Option(help="Simulated requests: drawn, evenly spaced, or after what --trace names.")
     ] = Load.poisson,
-    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="What --load trace or file reads.")] = None,
+    trace: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[SERVICE=]FILE", help="What --load trace, fluctuating or file reads; may be repeated."),
+    ] = None,
     seconds: Annotated[float, typer.Option(help="For how long simulated requests come.")] = 60.0,
     scale: Annotated[float, typer.Option(help="Factor on the planned rates of simulated requests.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Seed of simulated requests.")] = 1,
@@ -79,8 +82,8 @@ def serve(
     if world is ServingWorld.simulated:
         deployment, policy = _deployment(plan, gpus)
         run_simulated(
-            deployment, load=load.value, seconds=seconds, seed=seed, trace=trace, scale=scale, replan=bool(replan),
-            out=out, format=format, policy=policy, quiet=quiet,
+            deployment, load=load.value, seconds=seconds, seed=seed, traces=trace or (), scale=scale,
+            replan=bool(replan), out=out, format=format, policy=policy, quiet=quiet,
         )  # fmt: skip
         return
     _serve(

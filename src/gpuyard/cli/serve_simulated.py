@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ class Load(StrEnum):
     poisson = "poisson"
     constant = "constant"
     trace = "trace"
+    fluctuating = "fluctuating"
     file = "file"
 
 
@@ -34,7 +36,7 @@ def run_simulated(
     load: str = Load.poisson,
     seconds: float = 60.0,
     seed: int = 1,
-    trace: Path | None = None,
+    traces: Sequence[str] = (),
     scale: float = 1.0,
     replan: bool = False,
     out: Path = Path("runs"),
@@ -46,8 +48,8 @@ def run_simulated(
     from gpuyard.results import folder_name, reserve_next
     from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
 
-    arrivals = _arrivals(deployment, load, seconds, seed, trace, scale)
-    inputs = {"load": load, "scale": scale, "seed": seed, "trace": None if trace is None else str(trace)}
+    arrivals = _arrivals(deployment, load, seconds, seed, traces, scale)
+    inputs = {"load": load, "scale": scale, "seed": seed, "trace": ", ".join(traces) or None}
     options = ServingOptions(
         seconds=None if load == Load.file else seconds,
         replanning=_replanning(deployment, policy) if replan else None,
@@ -64,25 +66,19 @@ def run_simulated(
 
 
 def _arrivals(
-    deployment: Deployment, load: str, seconds: float, seed: int, trace: Path | None, scale: float
+    deployment: Deployment, load: str, seconds: float, seed: int, traces: Sequence[str], scale: float
 ) -> Arrivals:
     from gpuyard.core.arguments import check_number
     from gpuyard.core.errors import InputError
-    from gpuyard.traces import arrivals
+    from gpuyard.traces.arrivals import make_arrivals, read_arrivals
 
     check_number(scale, "scale", least=0)
     rates = {each.service_id: each.rate_per_s * scale for each in deployment.services}
-    reads = load in (Load.trace, Load.file)
-    if reads != (trace is not None):
-        rule = "needs a file of requests" if reads else f"is read by --load trace or file, not by {load}"
-        raise InputError(rule, field="trace", value=None if reads else str(trace), hint="--trace FILE names it")
-    if load == Load.file and trace is not None:
-        if scale != 1.0:
-            raise InputError("has requests at times of their own, which --scale cannot change", file=trace)
-        return arrivals.read_arrivals(trace, tuple(rates))
-    if load == Load.trace and trace is not None:
-        return arrivals.recorded(trace, rates, seconds, seed)
-    return arrivals.constant(rates, seconds) if load == Load.constant else arrivals.poisson(rates, seconds, seed)
+    if load == Load.file and scale != 1.0:
+        raise InputError("has requests at times of their own, which --scale cannot change", field="load", value=load)
+    if load == Load.file and len(traces) == 1:  # whole, however long it is
+        return read_arrivals(traces[0], tuple(rates))
+    return make_arrivals(load, rates, seconds, seed, files=traces)
 
 
 def _replanning(deployment: Deployment, policy: Partition | None) -> Any:
