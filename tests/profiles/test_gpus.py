@@ -81,6 +81,7 @@ def test_a_precision_without_a_rate_runs_at_that_of_fp32() -> None:
         ("A100", ["A100"]),
         ("4xA100", ["A100"] * 4),
         ("2 x v100 + K80", ["V100", "V100", "K80"]),
+        ("2xV100,K80", ["V100", "V100", "K80"]),
         ("RTX6000", ["RTX6000"]),
         ("2XRTX 6000", ["RTX6000"] * 2),
         ("16xT4", ["T4"] * 16),

@@ -67,8 +67,8 @@ def parse_gpus(text: str) -> tuple[GpuKind, ...]:
 
 
 def parse_groups(text: str) -> list[tuple[int, str]]:
-    """Read how many GPUs of which name there are: "4x2080ti", "2xV100+1xK80"."""
-    return [_group(part.strip(), text) for part in text.split("+")]
+    """Read how many GPUs of which name there are: "4x2080ti", "2xV100+1xK80" or "2xV100,1xK80"."""
+    return [_group(part.strip(), text) for part in re.split("[+,]", text)]
 
 
 def _group(part: str, text: str) -> tuple[int, str]:

@@ -81,6 +81,9 @@ def test_every_plan_keeps_what_it_promises(
     for each in services:
         if each.service_id not in plan.unserved:
             assert served(plan, str(each.service_id)) >= planned_rate(each.rate_per_s) * (1 - 1e-6)
+        elif plan.unserved[each.service_id]:
+            placed = served(plan, str(each.service_id)) + plan.unserved[each.service_id]
+            assert placed == pytest.approx(each.rate_per_s)  # nothing is missing that a slice does
 
 
 @settings(max_examples=examples(8))

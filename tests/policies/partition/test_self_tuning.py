@@ -94,3 +94,17 @@ def test_the_same_services_give_the_same_plan() -> None:
 
 def test_options_stand_behind_its_name() -> None:
     assert PARTITIONS.find("self-tuning:tail=0.9").tail == pytest.approx(0.9)
+
+
+MODELS = {"lenet5": "lenet", "lenet6": "lenet"}
+
+
+def test_what_it_emits_counts_smaller_batches_of_neighbours_too() -> None:
+    """A neighbour's smaller batch may press harder than the planned one."""
+    cluster = serving_cluster("2x2080ti,2x3080")
+    slos = {"lenet6": 7.5, "lenet5": 4.0, "ssd-mobilenetv1": 202.0, "vgg16": 355.0, "bert": 13.2, "googlenet": 165.0}
+    rates = {"lenet6": 74.063, "lenet5": 158.402, "bert": 160.699, "googlenet": 897.38}
+    wanted = [Service(name, MODELS.get(name, name), rates.get(name, 1.0), slo_ms) for name, slo_ms in slos.items()]
+    wanted += [Service("more", "vgg16", 1.0, 142.0), Service("small", "lenet", 1.0, 7.5)]
+    plan = SelfTuning().plan(wanted, cluster, known_models(cluster))
+    assert Deployment(tuple(wanted), cluster, plan).violations() == []

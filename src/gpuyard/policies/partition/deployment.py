@@ -14,7 +14,7 @@ from gpuyard.policies.partition.check import Violation, violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
 from gpuyard.profiles.gpus import gpu_key, parse_groups
-from gpuyard.profiles.inference import InferenceModel, Latencies, ServingGpu, serving_gpu, with_latencies
+from gpuyard.profiles.inference import Latencies, ServingGpu, serving_gpu, with_latencies
 
 Devices = Mapping[str, ServingGpu]
 """GPU types of the user's own, by their keys."""
@@ -83,10 +83,9 @@ class Deployment:
 
     def latency_with(self, buffer: float) -> Mapping[str, LatencyModel]:
         """By GPU type, what batches take with another buffer; 1 is what is expected in truth."""
-        reading = InferenceModel.published_ms if self.published else InferenceModel.cautious_ms
         return latency_models(
             self.services, self.cluster, self.known,
-            buffer=buffer, interference=self.interference, interpolation=reading, growing=not self.published,
+            buffer=buffer, interference=self.interference, published=self.published,
         )  # fmt: skip
 
     def violations(self) -> list[Violation]:

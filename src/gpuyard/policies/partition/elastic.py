@@ -16,7 +16,7 @@ from gpuyard.policies.partition.planner import planned
 from gpuyard.policies.partition.problem import Problem
 from gpuyard.policies.partition.raising import raised
 from gpuyard.policies.partition.tail import USUAL_TAIL
-from gpuyard.profiles.inference.model import InferenceModel, ServingGpu
+from gpuyard.profiles.inference.model import ServingGpu
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,7 @@ class Elastic:
 
     def problem(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> Problem:
         """What there is to plan, in numbers."""
-        latency = latency_models(
-            services, cluster, known, buffer=self.buffer, interference=self.interference,
-            interpolation=InferenceModel.cautious_ms, growing=True,
-        )  # fmt: skip
+        latency = latency_models(services, cluster, known, buffer=self.buffer, interference=self.interference)
         return Problem(tuple(services), cluster, latency, self.tail, self.most_models, self.cuts)
 
 

@@ -136,10 +136,13 @@ def latency_models(
     *,
     buffer: float,
     interference: bool,
-    interpolation: Interpolation,
-    growing: bool = False,
+    published: bool = False,
 ) -> dict[str, LatencyModel]:
-    """What batches take on each GPU type of a cluster; raises InputError for a type or a model that nobody knows."""
+    """What batches take on each GPU type of a cluster; raises InputError for a type or a model that nobody knows.
+
+    Read with caution, of what lies between measured batches and of smaller ones, or as gpulet reads it.
+    """
+    interpolation = InferenceModel.published_ms if published else InferenceModel.cautious_ms
     for gpu_type in cluster.gpu_types:
         if gpu_type not in known:
             hint = nearest(gpu_type, known)
@@ -151,7 +154,11 @@ def latency_models(
                 raise InputError(rule, field="model", value=service.model, hint=hint)
     return {
         gpu_type: LatencyModel(
-            known[gpu_type], buffer=buffer, interference=interference, interpolation=interpolation, growing=growing
+            known[gpu_type],
+            buffer=buffer,
+            interference=interference,
+            interpolation=interpolation,
+            growing=not published,
         )
         for gpu_type in cluster.gpu_types
     }

@@ -62,7 +62,11 @@ class _Raising:
             if all(_is_back_to_back(part) for part in parts):
                 for number, part in zip(numbers, self._raise(parts, able), strict=True):
                     slices[number] = part
-        return replace(plan, slices=tuple(slices))
+        short = {name: min(rate, self._missing(name, able)) for name, rate in plan.unserved.items()}
+        return replace(plan, slices=tuple(slices), unserved=short)
+
+    def _missing(self, name: int | str, able: Mapping[int | str, float]) -> float:
+        return max(self.services[name].rate_per_s - able.get(name, 0.0), 0.0)
 
     def _raise(self, parts: list[Slice], able: dict[int | str, float]) -> list[Slice]:
         """One GPU; `able` is what all GPUs together do for each service, and is kept up to date."""

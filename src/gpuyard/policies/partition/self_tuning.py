@@ -20,12 +20,14 @@ from gpuyard.policies.partition.latency import latency_models
 from gpuyard.policies.partition.moves import Place
 from gpuyard.policies.partition.tail import USUAL_TAIL, planned_rate
 from gpuyard.policies.partition.tuning import Held, Layout, Tuner
-from gpuyard.profiles.inference.model import BATCHES, InferenceModel, ServingGpu
+from gpuyard.profiles.inference.model import BATCHES, ServingGpu
 
 BAND = 5.0
 """Percent of slack that is just right."""
 STEPS = 200
 FIRST_BATCH = 8
+ROUNDING = 1e-9
+"""Far below that of the check, which works rates out anew."""
 UNSETTLED = "self-tuning found no shares of these GPUs that are enough for all"
 
 
@@ -112,8 +114,8 @@ class _Loop:
     @cached_property
     def tuners(self) -> dict[str, Tuner]:
         models = latency_models(
-            self.services, self.cluster, self.known, buffer=self.options.buffer,
-            interference=self.options.interference, interpolation=InferenceModel.cautious_ms,
+            self.services, self.cluster, self.known,
+            buffer=self.options.buffer, interference=self.options.interference,
         )  # fmt: skip
         return {kind: Tuner(self.by_id, latency) for kind, latency in models.items()}
 
@@ -200,7 +202,7 @@ class _Loop:
         able = PartitionPlan(tuple(slices)).capacity()
         short = {
             name: max(service.rate_per_s - able.get(name, 0.0), 0.0) for name, service in self.by_id.items()
-            if able.get(name, 0.0) < self._rate(name) * (1 - 1e-6)
+            if able.get(name, 0.0) < self._rate(name) * (1 - ROUNDING)
         }  # fmt: skip
         return PartitionPlan(tuple(slices), short, dict.fromkeys(short, UNSETTLED))
 

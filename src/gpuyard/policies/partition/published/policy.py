@@ -18,7 +18,7 @@ from gpuyard.policies.partition.published.repair import takes_ms
 from gpuyard.policies.partition.published.sizing import Sizes
 from gpuyard.policies.partition.tail import published_rate
 from gpuyard.profiles.inference import gpulet_ids
-from gpuyard.profiles.inference.model import InferenceModel, ServingGpu
+from gpuyard.profiles.inference.model import ServingGpu
 
 MOST_SEARCHED = 8
 """GPUs: there are 4 ways to cut each."""
@@ -47,7 +47,7 @@ class PublishedElastic:
             raise InputError(rule, field="gpus", value=cluster.total_gpus, hint="Leave out --faithful")
         [latency] = latency_models(
             services, cluster, known, buffer=self.buffer, interference=self.interference and not self.greedy,
-            interpolation=InferenceModel.published_ms,
+            published=True,
         ).values()  # fmt: skip
         gpus = self._search([_task(each, n) for n, each in enumerate(services)], cluster.total_gpus, latency)
         if gpus is None:
