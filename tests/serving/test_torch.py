@@ -63,15 +63,16 @@ def tensor(name: str, rows: list[list[float]]) -> dict[str, object]:
 def test_rows_of_many_clients_get_their_own_results(server: Running) -> None:
     def ask(number: int) -> list[list[float]]:
         rows = [[float(number), float(row), 1.0] for row in range(number % 3 + 1)]
-        code, body = server.post("/v2/models/sums/infer", {"inputs": [tensor("b", rows), tensor("a", rows)]})
+        twice = [[2 * value for value in row] for row in rows]
+        code, body = server.post("/v2/models/sums/infer", {"inputs": [tensor("b", twice), tensor("a", rows)]})
         assert code == 200
         return [each["data"] for each in json.loads(body)["outputs"]]
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(ask, range(40)))
-    for number, (doubled, totals) in enumerate(answers):
+    for number, (added, totals) in enumerate(answers):
         rows = range(number % 3 + 1)
-        assert doubled == [value for row in rows for value in (2.0 * number, 2.0 * row, 2.0)]
+        assert added == [value for row in rows for value in (3.0 * number, 3.0 * row, 3.0)]
         assert totals == [number + row + 1.0 for row in rows]
     assert server.outcomes("sums")["answered"] == 40
 

@@ -15,7 +15,7 @@ import pytest
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
-from gpuyard.policies.partition import PartitionPlan
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.check import violations
 from gpuyard.policies.partition.elastic import Elastic, Exhaustive, GreedySlices, Squishy
 from gpuyard.policies.partition.latency import LatencyModel
@@ -70,6 +70,7 @@ TABLE = {
     "three turns are in time within 60": (Squishy, services(3, 1000, 60), [[3]]),
     "without turns each has a slice of its own": (GreedySlices, services(2, 1000, 60), [[1, 1]]),
     "two models of 5000 MB and 1230 beside do not fit into 9900": (Elastic, services(2, 10, 40, "large"), [[1], [1]]),
+    "nor on one slice, however hard one looks": (Exhaustive, services(2, 10, 40, "large"), [[1], [1]]),
     "hardly anything is asked: three turns on each half": (Exhaustive, services(6, 0.01, 120), [[3, 3]]),
 }
 
@@ -152,3 +153,14 @@ def test_the_same_plan_every_time() -> None:
     asked = [Service(f"s{n}", "steady", 50.0 * n + 1, 25.0 + 7 * (n % 5)) for n in range(14)]
     first, second = (checked(Elastic(), asked, cluster(slow=9, fast=3)) for _ in range(2))
     assert first == second
+
+
+def test_halves_of_a_gpu_disturb_each_other_and_the_validator_knows() -> None:
+    """What is noisy keeps the caches busy all the time: on half of a GPU, others take half as long again beside it."""
+    noisy = replace(model("noisy", 10, 20), traffic={1 << k: Traffic(1, 0) for k in range(6)})
+    gpu = ServingGpu("slow", 11000, Interference(other_l2=1.0), {"steady": STEADY, "noisy": noisy})
+    asked = [Service("s0", "steady", 10, 50), Service("s1", "noisy", 10, 50)]
+    slices = [Slice("node0", 0, 500, 1.33, (Turn(each.service_id, 1, 0.02),), 0.02) for each in asked]
+    found = violations(PartitionPlan(tuple(slices)), asked, cluster(slow=1), {"slow": LatencyModel(gpu)})
+    # 20 ms become 30, waited for and then taken; the noisy one itself still answers within 40 ms.
+    assert [str(each) for each in found] == ["node0, GPU 0, 50 %, s0: ms until an answer: 60 against 50"]

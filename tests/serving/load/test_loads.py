@@ -2,12 +2,15 @@
 
 import socket
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.serving.load.v2_server import Answer, serving
 
 from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.serving.load.agreement import compare
+from gpuyard.serving.load.questions import Counted
 from gpuyard.serving.load.run import LoadedModel, LoadOptions, run_load
 from gpuyard.serving.load.target import Target
 from gpuyard.traces.arrivals import constant, poisson
@@ -51,6 +54,15 @@ def test_a_server_that_counts_otherwise_is_told() -> None:
         options = LoadOptions(check=True)
         row = run_load(Target.parse(server.url), BOTH[:1], constant({"a": 100}, 0.1), 0.1, options).rows()[0]
     assert row["differences"] == ["answered: 10 here, 15 by the server's count"]
+
+
+def test_a_request_that_failed_may_count_with_all_its_rows() -> None:
+    found = {"answered": 10, "refused": 0, "failed": 2}
+    before = Counted(succeeded=5, failed=1, rows=20, succeeded_ns=0)
+    after = Counted(succeeded=17, failed=1, rows=68, succeeded_ns=0)
+    assert compare(found, before, after, batch=4)["differences"] == []  # 12 more, with 4 rows each
+    [difference] = compare(found, before, replace(after, rows=69), batch=4)["differences"]
+    assert difference == "inferences: 40 here, 49 by the server's count (8 failed here, and may count there)"
 
 
 def test_larger_batches_are_more_inferences() -> None:

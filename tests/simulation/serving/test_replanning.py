@@ -55,6 +55,22 @@ def test_a_slice_that_stays_as_it_is_goes_on_without_a_break() -> None:
     assert starts_and_ends(requests_table(server)) == [(0, 30), (0, 20), (30, 60), (20, 40), (30, 60)]
 
 
+def test_what_goes_on_running_disturbs_the_slices_that_come_beside_it() -> None:
+    services = [service("vgg16", 500), service("resnet50", 500)]
+    latencies = {"vgg16": steady(40.0), "resnet50": steady(60.0)}
+    one, both = [part(50, ("vgg16", 1))], [part(50, ("vgg16", 1)), part(50, ("resnet50", 1))]
+    arrivals = requests(services, vgg16=[0.0], resnet50=[0.020])
+    always, switched = (open_server(deployed(services, slices, latencies), arrivals) for slices in (both, one))
+    switched.run_until(0.010)
+    switched.switch(deployed(services, both, latencies))
+    for server in (always, switched):
+        server.close()
+    # Nobody ran beside vgg16 when the second slice came, so that it makes no difference when that was.
+    expected = starts_and_ends(requests_table(always))
+    assert expected[1][1] - expected[1][0] > 61  # milliseconds of a batch that takes 60 alone
+    assert starts_and_ends(requests_table(switched)) == expected
+
+
 def test_the_same_slices_again_change_nothing() -> None:
     deployment = deployed(SERVICES, [part(50, ("a", 2)), part(50, ("b", 1))], LATENCIES)
     arrivals = poisson({"a": 30.0, "b": 20.0}, 20, 3)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gpuyard.core.application import Application
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment
@@ -42,7 +43,7 @@ def outlook(present: Deployment, changes: Sequence[str], policy: Partition) -> O
     """The deployment that changes such as "+20%", "resnet50=300" or "+bert:50:22" would lead to, with fewest moves."""
     services = present.services
     for change in changes:
-        services = changed(services, change)
+        services = changed(services, change, present.applications)
     after = replan(present, services, policy) if changes else present
     rates = {each.service_id: each.rate_per_s for each in services}
     applications = tuple(
@@ -69,8 +70,10 @@ def largest_factor(of: Deployment, policy: Partition) -> float:
     return low
 
 
-def changed(services: tuple[Service, ...], change: str) -> tuple[Service, ...]:
-    """The services after one change."""
+def changed(
+    services: tuple[Service, ...], change: str, applications: Sequence[Application] = ()
+) -> tuple[Service, ...]:  # fmt: skip
+    """The services after one change; some may be stages of applications."""
     text = change.strip()
     if found := _PERCENT.fullmatch(text):
         factor = 1.0 + float(found[1]) / 100.0
@@ -84,12 +87,22 @@ def changed(services: tuple[Service, ...], change: str) -> tuple[Service, ...]:
         numbers = (_number(found[2], change), _number(found[3], change))
         return (*services, Service(name, inference_model(model), *numbers))
     if found := _RATE.fullmatch(text):
-        return _with_rate(services, found[1].strip(), _number(found[2], change), change)
+        name = found[1].strip()
+        asked: dict[int | str, float] = {
+            each.service_id(stage.name): stage.per_request
+            for each in applications if each.name == name for stage in each.stages
+        }  # fmt: skip
+        return _with_rate(services, name, _number(found[2], change), change, asked)
     raise _refusal("is no change", change, "Write +20%, resnet50=300 or +bert:50:22 (model, rate, SLO)")
 
 
-def _with_rate(services: tuple[Service, ...], name: str, rate: float, change: str) -> tuple[Service, ...]:
-    """A service by its name, an application by its, or all services of a model."""
+def _with_rate(
+    services: tuple[Service, ...], name: str, rate: float, change: str, asked: Mapping[int | str, float]
+) -> tuple[Service, ...]:
+    """A service by its name, an application by its, or all services of a model.
+
+    `asked` says how often each stage of an application of this name is asked for each of its requests.
+    """
     ids = {str(each.service_id) for each in services}
     kinds = (
         {name} & ids, {each for each in ids if each.startswith(f"{name}/")},
@@ -98,7 +111,10 @@ def _with_rate(services: tuple[Service, ...], name: str, rate: float, change: st
     meant = next((each for each in kinds if each), None)
     if meant is None:
         raise _refusal("names no service", change, nearest(name, ids))
-    return tuple(replace(each, rate_per_s=rate) if str(each.service_id) in meant else each for each in services)
+    return tuple(
+        replace(each, rate_per_s=rate * asked.get(each.service_id, 1.0)) if str(each.service_id) in meant else each
+        for each in services
+    )
 
 
 def _number(text: str, change: str) -> float:
