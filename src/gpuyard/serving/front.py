@@ -118,11 +118,12 @@ class Front:
     def infer(self, request: InferRequest, done: Done) -> None:
         """Answer a request, now or later; `done` is called exactly once."""
         service = self._index[request.model]
+        statistics = self._by_number[service]
         if self.draining or request.model in self.unloaded:
             why = "the server is about to end" if self.draining else f"model '{request.model}' is unloaded"
+            statistics.turn_away()
             done(ProtocolError(Status.UNAVAILABLE, why))
             return
-        statistics = self._by_number[service]
         statistics.arrive(request.rows)
         if not self._dispatcher.admits(service, request.rows):
             statistics.refuse(Refusal.REFUSED)

@@ -19,6 +19,7 @@ from gpuyard.serving.contracts import emulated_contracts
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.front import Front
 from gpuyard.serving.http.connection import Connection
+from gpuyard.serving.http.paths import ambiguous
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
@@ -187,6 +188,10 @@ class Server:
 
 
 def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, Contract], Workers]:
+    taken = ambiguous([str(each.service_id) for each in deployment.services])
+    if taken is not None:
+        rule = "cannot be served: its path is that of something else"
+        raise InputError(rule, field="id", value=taken, hint="Give the service another id")
     if settings.executor == "emulated":
         return emulated_contracts(deployment.services, deployment), Workers()
     contracts, files = read_repository(settings.models, deployment.services)

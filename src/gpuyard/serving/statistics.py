@@ -16,7 +16,7 @@ class Refusal(StrEnum):
     """Why an admissible request got no result."""
 
     REFUSED = "refused"
-    """At once: by the plan's figures it could not be answered in time."""
+    """At once: by the plan's figures it could not be answered in time, or its model is unloaded, or the server ends."""
     LATE = "late"
     """After waiting: it could no longer be answered in time."""
     FAILED = "failed"
@@ -63,6 +63,11 @@ class ServiceStatistics:
         self.arrived += 1
         self.rows_arrived += rows
         self.pending += 1
+
+    def turn_away(self) -> None:
+        """A request has come to a closed door: it is refused, and no plan has to reckon with more like it."""
+        self.arrive(0)
+        self.refuse(Refusal.REFUSED)
 
     def answer(self, rows: int, queue_s: float, compute_s: float, total_s: float, wall_ms: int) -> None:
         """A request was answered."""

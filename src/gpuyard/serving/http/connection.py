@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, cast
-from urllib.parse import unquote
 
 import httptools
 
+from gpuyard.serving.http.paths import path_of
 from gpuyard.serving.http.values import Request, Response, error_response
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 
@@ -25,9 +25,10 @@ class Connection(asyncio.Protocol):
         self._site = site
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
-        self._waiting: deque[tuple[Request, bool]] = deque()
+        self._waiting: deque[Request] = deque()
         self._busy = self._refused = self._writable = self._half_closed = self._in_turn = False
-        self._keep_alive = True
+        self._answered: Request | None = None
+        """The request whose response is due."""
         self._buffered = self._head_size = 0
         self._since: float | None = None
         """When the request began that is still being read, or the response that is still being taken."""
@@ -69,13 +70,29 @@ class Connection(asyncio.Protocol):
         if self._in_head:
             self._head_size += len(data)
         try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._refuse(ProtocolError(Status.UNSUPPORTED, "this server does not switch protocols"))
+            self._parse(data)
         except httptools.HttpParserError as error:
             self._refuse(ProtocolError(Status.INVALID, f"this is not HTTP: {error}"))
         if self._in_head and self._head_size > self._site.limits.head_bytes:
             self._refuse(ProtocolError(Status.HEAD_TOO_LARGE, "the head of the request is too large"))
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser; where it stops behind the head of a request that asks for another protocol, go on."""
+        while not self._refused:
+            try:
+                self._parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = data[upgrade.args[0] :]
+            if not self._refused:
+                self._read_head_again()
+
+    def _read_head_again(self) -> None:
+        """Let a new parser read the head without the wish for another protocol: it expects the body."""
+        start = b"%s %s HTTP/%s" % (self._parser.get_method(), self._url, self._parser.get_http_version().encode())
+        kept = [b"%s: %s" % each for each in self._headers.items() if each[0] != b"upgrade"]
+        self._parser = httptools.HttpRequestParser(self)
+        self._parser.feed_data(b"\r\n".join([start, *kept, b"", b""]))
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -91,6 +108,9 @@ class Connection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         """Refuse before the body what would be refused after it."""
+        if self._parser.should_upgrade():
+            self._on_wish_to_upgrade()
+            return
         self._in_head, self._head_size = False, 0
         if self._refused:
             return
@@ -99,6 +119,11 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
         elif self._headers.get(b"expect", b"").lower() == b"100-continue":
             self._write(CONTINUE)
+
+    def _on_wish_to_upgrade(self) -> None:
+        """Pass over a wish for another protocol, which the head is read again without; a tunnel is nothing else."""
+        if self._parser.get_method() == b"CONNECT":
+            self._refuse(ProtocolError(Status.UNSUPPORTED, "this server is not a proxy"))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -116,13 +141,14 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """A request is whole."""
         self._in_head = True
-        if self._refused:
+        parser = self._parser
+        if self._refused or parser.should_upgrade():
             return
         self._since = None
-        path = unquote(self._url.partition(b"?")[0].decode("latin-1"))
         body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        request = Request(self._parser.get_method(), path, self._headers, body)
-        self._waiting.append((request, self._parser.should_keep_alive()))
+        version, keep_alive = parser.get_http_version(), parser.should_keep_alive()
+        request = Request(parser.get_method(), path_of(self._url), self._headers, body, version, keep_alive)
+        self._waiting.append(request)
         self._body = []
         if not self._busy:
             self._next()
@@ -139,19 +165,20 @@ class Connection(asyncio.Protocol):
             return  # called by an answer that came at once: the loop below goes on
         self._in_turn = True
         while self._waiting and not self._busy and self._writable and not self._refused:
-            request, self._keep_alive = self._waiting.popleft()
+            self._answered = self._waiting.popleft()
             self._busy = True
-            self._site.handle(request, self._respond)
+            self._site.handle(self._answered, self._respond)
         self._in_turn = False
         if self._transport is not None and len(self._waiting) < self._site.limits.pipelined and not self._refused:
             self._transport.resume_reading()
 
     def _respond(self, response: Response) -> None:
         """Called once for each request, at once or later."""
-        if self._transport is None:
+        request = self._answered
+        if self._transport is None or request is None:
             return
-        keep = self._keep_alive and not self._site.closing and not (self._half_closed and not self._waiting)
-        self._write(response.bytes(keep))
+        keep = request.keep_alive and not self._site.closing and not (self._half_closed and not self._waiting)
+        self._write(response.bytes(keep, request))
         self._busy = False
         self._last = self._site.now()
         self._site.release(self._buffered if not self._waiting else 0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
-from gpuyard.serving.http.values import HttpLimits, Request, Response, error_response, json_response
+from gpuyard.serving.http.paths import ALL, parts_of, split_model
+from gpuyard.serving.http.values import HEAD, HttpLimits, Request, Response, error_response, json_response
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.metrics import CONTENT_TYPE, Metrics
 from gpuyard.serving.protocol.errors import ProtocolError, Status, invalid
@@ -13,8 +14,11 @@ from gpuyard.serving.protocol.inference import InferAnswer, InferRequest
 from gpuyard.serving.protocol.json_bodies import format_infer, parse_infer, parse_object
 
 Respond = Callable[[Response], None]
+Found = tuple[bytes, Callable[[Request, Respond], Response | None]]
+"""What a path is for: a method, and how to answer it."""
 OK = Response(200)
-NOT_READY = Response(400)
+GET, POST = b"GET", b"POST"
+ALLOWED = {GET: (GET, HEAD), POST: (POST,)}
 ENCODINGS = (b"gzip", b"deflate")
 
 
@@ -35,68 +39,70 @@ class Routes:
             respond(response)
 
     def _route(self, request: Request, respond: Respond) -> Response | None:
-        parts = request.path.strip("/").split("/")
-        if parts[0] == "v2":
-            match parts[1:]:
-                case ["models", name, "infer"]:
-                    self._infer(request, name, "", respond)
-                    return None
-                case ["models", name, "versions", version, "infer"]:
-                    self._infer(request, name, version, respond)
-                    return None
-                case ["repository", *rest]:
-                    return self._repository(request, rest)
-                case rest:
-                    return self._read(request, rest)
-        if parts == ["metrics"]:
-            _expect(request, b"GET")
-            return Response(200, self._metrics.text(), CONTENT_TYPE)
+        method, answer = self._find(request)
+        if request.method not in ALLOWED[method]:
+            return _wrong_method(request, method)
+        return answer(request, respond)
+
+    def _find(self, request: Request) -> Found:
+        """The method that a path is for, and what to do; raises if there is no such path."""
+        match parts_of(request.path):
+            case ["v2", "models", *rest] if rest not in ([], [ALL]):
+                return self._find_of_model(request, rest)
+            case ["v2", "repository", *rest]:
+                return self._find_of_repository(request, rest)
+            case ["v2", *rest]:
+                return self._find_of_server(request, rest)
+            case ["metrics"]:
+                return _read(lambda: Response(200, self._metrics.text(), CONTENT_TYPE))
         raise _unknown(request)
 
-    def _read(self, request: Request, parts: list[str]) -> Response:
-        _expect(request, b"GET")
+    def _find_of_server(self, request: Request, parts: list[str]) -> Found:
+        interface = self._interface
         match parts:
-            case [] | [""]:
-                return json_response(self._interface.server_metadata())
+            case []:
+                return _read(lambda: json_response(interface.server_metadata()))
             case ["health", "live"]:
-                return OK
+                return _read(lambda: json_response({"live": True}))
             case ["health", "ready"]:
-                return OK if self._interface.front.ready else NOT_READY
-            case ["models", "stats"]:
-                return json_response(self._interface.statistics())
-            case ["models", name, "versions", version, *rest]:
-                return self._model(request, name, version, rest)
-            case ["models", name, *rest]:
-                return self._model(request, name, "", rest)
+                return _read(lambda: _readiness(interface.front.ready))
+            case ["models", _]:
+                return _read(lambda: json_response(interface.statistics()))
         raise _unknown(request)
 
-    def _model(self, request: Request, name: str, version: str, rest: list[str]) -> Response:
+    def _find_of_model(self, request: Request, parts: list[str]) -> Found:
+        name, rest = split_model(parts, self._interface.front.contracts)
+        version = ""
+        if rest[:1] == ["versions"] and len(rest) > 1:
+            version, rest = rest[1], rest[2:]
+        interface = self._interface
         match rest:
             case []:
-                return json_response(self._interface.contract(name, version).metadata())
+                return _read(lambda: json_response(interface.contract(name, version).metadata()))
             case ["ready"]:
-                return OK if self._interface.is_ready(name, version) else NOT_READY
+                return _read(lambda: _readiness(interface.is_ready(name, version), name=name))
             case ["config"]:
-                return json_response(self._interface.config(name, version))
+                return _read(lambda: json_response(interface.config(name, version)))
             case ["stats"]:
-                return json_response(self._interface.statistics(name, version))
+                return _read(lambda: json_response(interface.statistics(name, version)))
+            case ["infer"]:
+                return POST, lambda request, respond: self._infer(request, name, version, respond)
         raise _unknown(request)
 
-    def _repository(self, request: Request, parts: list[str]) -> Response:
-        _expect(request, b"POST")
+    def _find_of_repository(self, request: Request, parts: list[str]) -> Found:
         match parts:
             case ["index"]:
-                return json_response(self._interface.index(parse_object(request.body).get("ready") is True))
-            case ["models", name, "load"]:
-                self._interface.load(name)
-                return OK
-            case ["models", name, "unload"]:
-                self._interface.unload(name)
-                return OK
+                return POST, self._index
+            case ["models", *names, "load"] if names:
+                return _switch(self._interface.load, "/".join(names))
+            case ["models", *names, "unload"] if names:
+                return _switch(self._interface.unload, "/".join(names))
         raise _unknown(request)
 
+    def _index(self, request: Request, _respond: Respond) -> Response:
+        return json_response(self._interface.index(parse_object(request.body).get("ready") is True))
+
     def _infer(self, request: Request, name: str, version: str, respond: Respond) -> None:
-        _expect(request, b"POST")
         contract = self._interface.contract(name, version)
         body, length = self._body(request), request.headers.get(b"inference-header-content-length")
         if length is not None and not length.isdigit():
@@ -140,9 +146,25 @@ def _answer(asked: InferRequest, answer: InferAnswer) -> Response:
     return Response(200, body, b"application/octet-stream", (length, timing))
 
 
-def _expect(request: Request, method: bytes) -> None:
-    if request.method != method:
-        raise ProtocolError(Status.WRONG_METHOD, f"{request.path} is for {method.decode()}")
+def _read(answer: Callable[[], Response]) -> Found:
+    return GET, lambda _request, _respond: answer()
+
+
+def _switch(change: Callable[[str], None], name: str) -> Found:
+    def answer(_request: Request, _respond: Respond) -> Response:
+        change(name)
+        return OK
+
+    return POST, answer
+
+
+def _readiness(ready: bool, **about: str) -> Response:
+    return json_response({**about, "ready": ready}, 200 if ready else 400)
+
+
+def _wrong_method(request: Request, method: bytes) -> Response:
+    error = ProtocolError(Status.WRONG_METHOD, f"{request.path} is for {method.decode()}")
+    return error_response(error, (b"allow", b", ".join(ALLOWED[method])))
 
 
 def _unknown(request: Request) -> ProtocolError:

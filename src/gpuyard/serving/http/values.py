@@ -10,6 +10,7 @@ import orjson
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 
 JSON = b"application/json"
+HEAD = b"HEAD"
 RETRY_AFTER_S = 1
 """When to try again what could not be done in time: queues are shorter than that."""
 
@@ -23,6 +24,9 @@ class Request:
     headers: dict[bytes, bytes]
     """By name, in small letters."""
     body: bytes
+    version: str = "1.1"
+    keep_alive: bool = True
+    """Whether the client means to send more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,22 @@ class Response:
     content_type: bytes = JSON
     headers: tuple[tuple[bytes, bytes], ...] = ()
 
-    def bytes(self, keep_alive: bool) -> bytes:
-        """As it goes over the wire."""
+    def bytes(self, keep_alive: bool, request: Request | None = None) -> bytes:
+        """As it goes over the wire, to whoever sent the request, if one could be read."""
         lines = [_START[self.status], b"content-type: ", self.content_type, b"\r\ncontent-length: %d" % len(self.body)]
         for name, value in self.headers:
             lines += [b"\r\n", name, b": ", value]
-        lines += [b"\r\n\r\n" if keep_alive else b"\r\nconnection: close\r\n\r\n", self.body]
+        lines.append(_end(keep_alive, request))
+        if request is None or request.method != HEAD:
+            lines.append(self.body)
         return b"".join(lines)
+
+
+def _end(keep_alive: bool, request: Request | None) -> bytes:
+    """The last lines of a head; a client of HTTP/1.0 takes no connection for kept that is not said to be."""
+    if not keep_alive:
+        return b"\r\nconnection: close\r\n\r\n"
+    return b"\r\nconnection: keep-alive\r\n\r\n" if request and request.version == "1.0" else b"\r\n\r\n"
 
 
 _START = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n".encode() for each in HTTPStatus}
@@ -51,9 +64,8 @@ def json_response(content: object, status: int = 200) -> Response:
     return Response(status, orjson.dumps(content))
 
 
-def error_response(error: ProtocolError) -> Response:
+def error_response(error: ProtocolError, *headers: tuple[bytes, bytes]) -> Response:
     """An error as the protocol has it, with what HTTP says besides."""
-    headers: tuple[tuple[bytes, bytes], ...] = ()
     if error.status is Status.UNAVAILABLE:
         headers = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
     elif error.status is Status.UNAUTHORIZED:
