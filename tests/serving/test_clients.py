@@ -120,6 +120,38 @@ def test_a_stream_answers_every_request_and_goes_on_after_an_error(server: Runni
     assert answers == [(True, False), (False, True), (True, False)]
 
 
+def test_an_error_in_a_stream_says_whose_it_is(server: Running) -> None:
+    from gpuyard.serving.protocol.messages import messages
+
+    requests = [messages()["ModelInferRequest"](model_name="nobody", id=name) for name in ("first", "second")]
+    import grpc
+
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc}") as channel:
+        call = channel.stream_stream(
+            "/inference.GRPCInferenceService/ModelStreamInfer",
+            request_serializer=lambda each: each.SerializeToString(),
+            response_deserializer=messages()["ModelStreamInferResponse"].FromString,
+        )
+        told = [(each.infer_response.id, "nobody" in each.error_message) for each in call(iter(requests), timeout=60)]
+    assert told == [("first", True), ("second", True)]
+
+
+@pytest.mark.parametrize("wish", ["classification", "shared memory out", "shared memory in"])
+def test_wishes_that_cannot_be_granted_are_refused(client: Any, triton: Any, wish: str) -> None:
+    tensor, output = given(triton), triton.InferRequestedOutput("output", class_count=3 * (wish == "classification"))
+    if wish == "shared memory out":
+        output.set_shared_memory("there", 4000)
+    elif wish == "shared memory in":
+        tensor.set_shared_memory("there", 3136)
+    with pytest.raises(InferenceServerException, match=f"{wish.rsplit(' ', 1)[0]}.* is not supported") as error:
+        client.infer("lenet1", [tensor], outputs=[output])
+    assert error.value.status() == ("400" if triton is triton_http else "StatusCode.INVALID_ARGUMENT")
+
+
+def test_a_model_that_is_not_there_is_not_ready(client: Any) -> None:
+    assert client.is_model_ready("nobody") is False
+
+
 @pytest.mark.parametrize(
     ("model", "tensor", "status"),
     [
@@ -148,6 +180,8 @@ def test_models_can_be_unloaded_and_loaded(client: Any, triton: Any) -> None:
     assert (states, client.is_model_ready("bert")) == ({"lenet1": "READY", "bert": "UNAVAILABLE"}, False)
     client.load_model("bert")
     assert {each["state"] for each in models(client, triton)} == {"READY"}
+    if triton is triton_http:
+        assert [each["reason"] for each in models(client, triton)] == ["", ""]
     with pytest.raises(InferenceServerException):
         client.load_model("nobody")
 
@@ -155,6 +189,25 @@ def test_models_can_be_unloaded_and_loaded(client: Any, triton: Any) -> None:
 def models(client: Any, triton: Any) -> Any:
     told = as_json(client, triton, "get_model_repository_index")
     return told if triton is triton_http else told["models"]
+
+
+def test_a_request_to_an_unloaded_model_is_counted_as_refused(server: Running, client: Any, triton: Any) -> None:
+    before = server.outcomes("lenet1")
+    client.unload_model("lenet1")
+    with pytest.raises(InferenceServerException, match="is unloaded"):
+        client.infer("lenet1", [given(triton, 3)])
+    client.load_model("lenet1")
+    client.infer("lenet1", [given(triton, 3)])
+    found = {why: count - before[why] for why, count in server.outcomes("lenet1").items()}
+    assert found == {"answered": 1, "refused": 1, "late": 0, "failed": 0}
+    assert server.metric("nv_inference_pending_request_count") == 0
+
+
+def test_counters_are_declared_as_such(server: Running) -> None:
+    kinds = [line.split()[2:] for line in server.get("/metrics")[1].decode().splitlines() if "# TYPE" in line]
+    triton = {name: kind for name, kind in kinds if name.startswith("nv_inference")}
+    assert triton.pop("nv_inference_pending_request_count") == "gauge"
+    assert (set(triton.values()), len(triton)) == ({"counter"}, 7)
 
 
 def test_statistics_count_what_the_client_counts(client: Any, triton: Any) -> None:

@@ -3,10 +3,13 @@
 import gzip
 import json
 import socket
+import zlib
 from collections.abc import Iterator
 
 import pytest
 from tests.serving.running import BERT, LENET, Running, eventually
+
+SHARED = {"shared_memory_region": "there", "shared_memory_byte_size": 4000}
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +56,9 @@ def error(body: bytes) -> str:
         ({"inputs": [LENET["inputs"][0] | {"parameters": {"binary_data_size": 99}}]}, "0 bytes are left"),
         ({"inputs": [LENET["inputs"][0] | {"parameters": {"binary_data_size": -1}}]}, "0 bytes are left"),
         ({"outputs": [{"name": "logits"}]}, "unexpected output 'logits'"),
+        ({"outputs": [{"name": "output", "parameters": {"classification": 3}}]}, "classification is not supported"),
+        ({"outputs": [{"name": "output", "parameters": SHARED}]}, "output 'output': shared memory is not supported"),
+        ({"inputs": [LENET["inputs"][0] | {"parameters": SHARED}]}, "input 'input': shared memory is not supported"),
         ({"id": 7}, "'id' must be text"),
         ({"parameters": []}, "'parameters' must be an object"),
     ],
@@ -139,6 +145,22 @@ def test_a_small_body_that_unpacks_to_a_large_one(server: Running) -> None:
 @pytest.mark.parametrize(("encoding", "code"), [("gzip", 400), ("deflate", 400), ("br", 415)])
 def test_bodies_that_cannot_be_unpacked(server: Running, encoding: str, code: int) -> None:
     assert server.post("/v2/models/lenet1/infer", b"not packed", {"Content-Encoding": encoding})[0] == code
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_packed_bodies_are_whole_and_nothing_is_behind_them(server: Running, encoding: str) -> None:
+    body = json.dumps(LENET).encode()
+    packed = gzip.compress(body) if encoding == "gzip" else zlib.compress(body)
+    for sent, code in ((packed, 200), (packed[:-8], 400), (packed[:-1], 400), (packed + b"more", 400), (b"", 400)):
+        assert server.post("/v2/models/lenet1/infer", sent, {"Content-Encoding": encoding})[0] == code
+
+
+def test_gzip_may_come_in_several_files_but_not_in_any_number(server: Running) -> None:
+    body = json.dumps(LENET).encode()
+    for count, code in ((2, 200), (16, 200), (17, 400)):
+        step = -(-len(body) // count)
+        packed = b"".join(gzip.compress(body[at : at + step]) for at in range(0, len(body), step))
+        assert server.post("/v2/models/lenet1/infer", packed, {"Content-Encoding": "gzip"})[0] == code
 
 
 def test_a_body_in_chunks_and_a_client_that_asks_before_it_sends(server: Running) -> None:

@@ -12,6 +12,8 @@ from gpuyard.serving.protocol.inference import check_version
 
 EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics")
 
+READY = "READY"
+
 
 class Interface:
     """Answers about the server and its models, as objects of JSON."""
@@ -49,13 +51,14 @@ class Interface:
 
     def index(self, only_ready: bool = False) -> list[dict[str, str]]:
         """All models that there are."""
-        found = []
-        for name in self.front.contracts:
-            ready = self.is_ready(name)
-            if ready or not only_ready:
-                why = {} if ready else {"reason": "unloaded" if name in self.front.unloaded else "not ready"}
-                found.append({"name": name, "version": VERSION, "state": "READY" if ready else "UNAVAILABLE"} | why)
-        return found
+        found = [self._indexed(name) for name in self.front.contracts]
+        return [each for each in found if each["state"] == READY or not only_ready]
+
+    def _indexed(self, name: str) -> dict[str, str]:
+        if self.is_ready(name):
+            return {"name": name, "version": VERSION, "state": READY, "reason": ""}
+        why = "unloaded" if name in self.front.unloaded else "not ready"
+        return {"name": name, "version": VERSION, "state": "UNAVAILABLE", "reason": why}
 
     def load(self, name: str) -> None:
         """Answer requests for a model again."""

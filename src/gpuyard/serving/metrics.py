@@ -26,7 +26,7 @@ TRITON: dict[str, tuple[str, Callable[[ServiceStatistics], float]]] = {
     "nv_inference_queue_duration_us": ("Time in queues", lambda one: one.queue.total_s * US),
     "nv_inference_compute_infer_duration_us": ("Time in batches", lambda one: one.compute.total_s * US),
 }
-"""By their names there. They lack the suffix that the library gives to counters, and so are gauges to it."""
+"""Counters by their names there, which lack the suffix that the library gives to counters: to it they are gauges."""
 
 
 class Metrics(Collector):
@@ -44,7 +44,10 @@ class Metrics(Collector):
 
     def text(self) -> bytes:
         """All of it, as Prometheus reads it."""
-        return generate_latest(self._registry)
+        text = generate_latest(self._registry)
+        for name in TRITON:
+            text = text.replace(f"# TYPE {name} gauge\n".encode(), f"# TYPE {name} counter\n".encode())
+        return text
 
     def collect(self) -> Iterator[Any]:
         """Return one family for each metric."""

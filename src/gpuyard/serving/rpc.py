@@ -52,7 +52,10 @@ class GrpcService:
         return self._messages["ServerReadyResponse"](ready=self._interface.front.ready)
 
     async def _model_ready(self, request: Any) -> Any:
-        ready = self._interface.is_ready(request.name, request.version)
+        try:
+            ready = self._interface.is_ready(request.name, request.version)
+        except ProtocolError:
+            ready = False  # a question that a model which is not there answers, too
         return self._messages["ModelReadyResponse"](ready=ready)
 
     async def _server_metadata(self, _request: Any) -> Any:
@@ -96,7 +99,8 @@ class GrpcService:
             try:
                 yield response(infer_response=await self._model_infer(request))
             except ProtocolError as error:
-                yield response(error_message=str(error))
+                told = {"model_name": request.model_name, "id": request.id}  # whose error it is
+                yield response(error_message=str(error), infer_response=told)
 
 
 def _small(name: str) -> str:

@@ -191,7 +191,7 @@ def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, 
     taken = ambiguous([str(each.service_id) for each in deployment.services])
     if taken is not None:
         rule = "cannot be served: its path is that of something else"
-        raise InputError(rule, field="id", value=taken, hint="Give the service another id")
+        raise InputError(rule, field="service_id", value=taken, hint="Give the service another one")
     if settings.executor == "emulated":
         return emulated_contracts(deployment.services, deployment), Workers()
     contracts, files = read_repository(settings.models, deployment.services)

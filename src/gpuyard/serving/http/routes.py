@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
+from gpuyard.serving.http.packing import ENCODINGS, unpack
 from gpuyard.serving.http.paths import ALL, parts_of, split_model
 from gpuyard.serving.http.values import HEAD, HttpLimits, Request, Response, error_response, json_response
 from gpuyard.serving.interface import Interface
@@ -19,7 +20,6 @@ Found = tuple[bytes, Callable[[Request, Respond], Response | None]]
 OK = Response(200)
 GET, POST = b"GET", b"POST"
 ALLOWED = {GET: (GET, HEAD), POST: (POST,)}
-ENCODINGS = (b"gzip", b"deflate")
 
 
 class Routes:
@@ -123,9 +123,8 @@ class Routes:
             return request.body
         if encoding not in ENCODINGS:
             raise ProtocolError(Status.WRONG_ENCODING, "Content-Encoding must be gzip, deflate or identity")
-        unpack = zlib.decompressobj(wbits=47 if encoding == b"gzip" else 15)
         try:
-            body = unpack.decompress(request.body, self._limits.body_bytes + 1)
+            body = unpack(request.body, encoding, self._limits.body_bytes + 1)
         except zlib.error as error:
             raise invalid(f"the body is not {encoding.decode()}: {error}") from None
         if len(body) > self._limits.body_bytes:

@@ -57,6 +57,10 @@ def _unreachable(target: Target, why: object) -> GpuyardError:
     return GpuyardError(f"{target} cannot be reached: {why}. Is the server running, and is that its address?")
 
 
+def _silent(target: Target, about: str, missing: str) -> GpuyardError:
+    return GpuyardError(f"{target} does not say {about}: its answer has no {missing}")
+
+
 class _OverHttp:
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -65,19 +69,25 @@ class _OverHttp:
         found = self._ask("GET", self._target.path(model))
         if found is None:
             return None
-        return [(each["name"], each["datatype"], list(each["shape"])) for each in found["inputs"]]
+        try:
+            return [(each["name"], each["datatype"], [int(size) for size in each["shape"]]) for each in found["inputs"]]
+        except (KeyError, TypeError, ValueError):
+            raise _silent(self._target, f"what {model} takes", "inputs with name, datatype and shape") from None
 
     def counted(self, model: str) -> Counted | None:
         found = self._ask("GET", self._target.path(model, "stats"))
         if found is None:
             return None
-        stats = found["model_stats"][0]
-        success, fail = stats["inference_stats"]["success"], stats["inference_stats"]["fail"]
-        return Counted(success["count"], fail["count"], stats["inference_count"], success["ns"])
+        try:
+            stats = found["model_stats"][0]
+            success, fail = stats["inference_stats"]["success"], stats["inference_stats"]["fail"]
+            return Counted(success["count"], fail["count"], stats["inference_count"], success["ns"])
+        except (KeyError, TypeError, IndexError):
+            raise _silent(self._target, f"what became of requests to {model}", "model_stats as Triton has") from None
 
     def models(self) -> list[str]:
         found = self._ask("POST", f"{self._target.prefix}/v2/repository/index")
-        return [each["name"] for each in found or []]
+        return [each["name"] for each in found or [] if "name" in each]
 
     def _ask(self, method: str, path: str) -> Any:
         """The answer as JSON; None if there is no such thing."""

@@ -12,6 +12,7 @@ from gpuyard.serving.protocol.inference import (
     InferRequest,
     check_complete,
     check_outputs,
+    check_parameters,
     check_shape,
     find_input,
     make_input,
@@ -22,6 +23,8 @@ from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec, byte
 
 def read_infer(contract: Contract, message: Any) -> InferRequest:
     """A request; tensors come as raw bytes, all of them, or each in its contents."""
+    for each in message.inputs:
+        check_parameters(f"input '{each.name}'", each.parameters)
     raw = message.raw_input_contents
     if raw and len(raw) != len(message.inputs):
         raise invalid(f"raw_input_contents has {len(raw)} tensors, and there are {len(message.inputs)} inputs")
@@ -32,7 +35,7 @@ def read_infer(contract: Contract, message: Any) -> InferRequest:
             inputs.append(make_input(spec, contract, each.datatype, each.shape, raw[position]))
         else:
             inputs.append(_from_contents(spec, contract, each))
-    names = check_outputs(contract, [each.name for each in message.outputs])
+    names = check_outputs(contract, [(each.name, each.parameters) for each in message.outputs])
     return InferRequest(contract.name, check_complete(contract, inputs), tuple(inputs), message.id, names)
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
 from gpuyard.serving.protocol.contract import VERSION, Contract
 from gpuyard.serving.protocol.errors import ProtocolError, Status, invalid
 from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec, check_bytes
+
+UNSUPPORTED = {"shared_memory_region": "shared memory", "classification": "classification"}
+"""Parameters of tensors that Triton knows, and what they ask for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,13 @@ def find_input(contract: Contract, name: object) -> TensorSpec:
     raise invalid(f"unexpected input {name!r} for model '{contract.name}', which takes {known}")
 
 
+def check_parameters(tensor: str, parameters: Container[str]) -> None:
+    """Raise where a parameter asks for something that is not there: without it, the answer would be another."""
+    for name, what in UNSUPPORTED.items():
+        if name in parameters:
+            raise invalid(f"{tensor}: {what} is not supported")
+
+
 def check_complete(contract: Contract, inputs: Sequence[Tensor]) -> int:
     """Return the batch; raise unless every input is there once and all have the same batch."""
     names = [each.name for each in inputs]
@@ -90,10 +100,11 @@ def check_complete(contract: Contract, inputs: Sequence[Tensor]) -> int:
     return rows.pop()
 
 
-def check_outputs(contract: Contract, names: Sequence[object]) -> tuple[str, ...]:
-    """The outputs that are asked for; raise if the model does not have one of them."""
+def check_outputs(contract: Contract, asked: Sequence[tuple[object, Container[str]]]) -> tuple[str, ...]:
+    """The outputs that are asked for, each with its parameters; raise if the model does not give one of them so."""
     known = [each.name for each in contract.outputs]
-    for name in names:
+    for name, parameters in asked:
         if name not in known:
             raise invalid(f"unexpected output {name!r} for model '{contract.name}', which gives {', '.join(known)}")
-    return tuple(str(name) for name in names)
+        check_parameters(f"output '{name}'", parameters)
+    return tuple(str(name) for name, _ in asked)

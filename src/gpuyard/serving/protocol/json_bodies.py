@@ -14,6 +14,7 @@ from gpuyard.serving.protocol.inference import (
     InferRequest,
     check_complete,
     check_outputs,
+    check_parameters,
     check_shape,
     find_input,
     make_input,
@@ -30,7 +31,8 @@ def parse_infer(contract: Contract, body: bytes, json_length: int | None = None)
     inputs = tuple(_input(contract, each, behind) for each in _list(head, "inputs"))
     behind.check_end()
     outputs = _list(head, "outputs") if "outputs" in head else []
-    names, binary = check_outputs(contract, [each.get("name") for each in outputs]), _binary(contract, head, outputs)
+    names = check_outputs(contract, [(each.get("name"), _parameters(each)) for each in outputs])
+    binary = _binary(contract, head, outputs)
     return InferRequest(contract.name, check_complete(contract, inputs), inputs, _text(head, "id"), names, binary)
 
 
@@ -88,11 +90,11 @@ def _input(contract: Contract, given: dict[str, Any], behind: _Behind) -> Tensor
     datatype, shape = _text(given, "datatype"), given.get("shape")
     if not isinstance(shape, list) or not all(type(each) is int and each >= 0 for each in shape):
         raise invalid(f"input '{spec.name}': 'shape' must be a list of whole numbers")
-    size = _parameters(given).get("binary_data_size")
+    parameters = _parameters(given)
+    check_parameters(f"input '{spec.name}'", parameters)
+    size = parameters.get("binary_data_size")
     if size is not None:
         return make_input(spec, contract, datatype, shape, behind.take(size))
-    if "shared_memory_region" in _parameters(given):
-        raise invalid(f"input '{spec.name}': shared memory is not supported")
     if "data" not in given:
         raise invalid(f"input '{spec.name}' has neither 'data' nor 'binary_data_size'")
     check_shape(spec, contract, datatype, shape)
