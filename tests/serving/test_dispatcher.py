@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gpuyard.core.service import Service
 from gpuyard.policies.dispatch.layout import layout_of
 from gpuyard.policies.partition.deployment import Deployment, serving_cluster
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.serving.dispatcher import Batch, Dispatcher, Unit
+from gpuyard.serving.fleet import Workers
+from gpuyard.serving.front import Front
+from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.protocol.errors import ProtocolError
+from gpuyard.serving.protocol.inference import InferRequest
+from gpuyard.serving.statistics import Refusal
 
 SERVICE = Service("x", "x", 10, 1000)
 LATENCIES = {"x": {percent: {1: 100.0, 32: 100.0} for percent in (20, 40, 50, 60, 80, 100)}}
@@ -37,6 +45,18 @@ def arrive(dispatcher: Dispatcher, names: str, now: float) -> list[str]:
 
 def told(batches: list[Batch]) -> list[str]:
     return ["".join(unit.ticket for unit in batch.units) + f"@{batch.gpu}" for batch in batches]
+
+
+@pytest.mark.parametrize("why", ["draining", "unloaded"])
+def test_whoever_comes_to_a_closed_door_is_refused_and_counted_but_not_planned_for(why: str) -> None:
+    front = Front([SERVICE], {"x": Contract("x", "test", (), (), 32, {})}, Workers())
+    front.draining, front.unloaded = why == "draining", {"x"} if why == "unloaded" else set()
+    answers: list[object] = []
+    front.infer(InferRequest("x", 3, ()), answers.append)
+    found = front.statistics["x"]
+    assert [type(each) for each in answers] == [ProtocolError]
+    assert (found.arrived, found.failures, found.fail.count) == (1, {Refusal.REFUSED: 1}, 1)
+    assert (found.pending, found.rows_arrived) == (0, 0)
 
 
 def test_nothing_is_admitted_without_slices() -> None:

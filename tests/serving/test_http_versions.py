@@ -67,7 +67,9 @@ def test_head_is_get_without_the_body(server: Running, path: str, code: int) -> 
     assert rest.startswith(b"HTTP/1.1")
 
 
-@pytest.mark.parametrize("target", ["http://x/v2/models/bert", "HTTP://x:8000/v2/models/bert?a=http://y/z", "/v2/models/bert/"])
+@pytest.mark.parametrize(
+    "target", ["http://x/v2/models/bert", "HTTP://x:8000/v2/models/bert?a=http://y/z", "/v2/models/bert/"]
+)
 def test_targets_as_proxies_get_them(server: Running, target: str) -> None:
     answer = talk(server, f"GET {target} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
     assert (status(answer), b'"name":"bert"' in answer) == (200, True)
@@ -91,5 +93,7 @@ def test_a_wrong_method_is_told_the_right_ones(server: Running, request_line: st
 
 
 def test_health_is_said_in_json_too(server: Running) -> None:
-    told = [json.loads(server.get(path)[1]) for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/bert/ready")]
+    told = [
+        json.loads(server.get(path)[1]) for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/bert/ready")
+    ]
     assert told == [{"live": True}, {"ready": True}, {"name": "bert", "ready": True}]

@@ -88,6 +88,21 @@ def test_a_model_that_the_server_does_not_have_is_named() -> None:
         run_load(Target.parse(server.url), [LoadedModel("aa")], constant({"aa": 10}, 1.0), 1.0)
 
 
+@pytest.mark.parametrize(
+    ("story", "says"),
+    [
+        ({"untold": ("inputs",)}, "does not say what a takes: its answer has no inputs"),
+        ({"inputs": [{"name": "x"}]}, "does not say what a takes"),
+        ({"inputs": [{"name": "x", "datatype": "FP32", "shape": ["batch"]}]}, "does not say what a takes"),
+        ({"untold": ("model_stats",)}, "does not say what became of requests to a"),
+    ],
+)
+def test_a_server_that_leaves_something_out_is_told_of_in_one_line(story: dict[str, Any], says: str) -> None:
+    with serving(**story) as server, pytest.raises(GpuyardError, match=says) as error:
+        run_load(Target.parse(server.url), BOTH[:1], constant({"a": 10}, 1.0), 1.0, LoadOptions(check=True))
+    assert "\n" not in str(error.value)
+
+
 def test_a_server_that_is_not_there_cannot_be_reached() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

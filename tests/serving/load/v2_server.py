@@ -39,6 +39,8 @@ class Story:
     open: set[asyncio.Transport] = field(default_factory=set)
     miscount: int = 0
     """How many more it claims to have answered than it has."""
+    untold: tuple[str, ...] = ()
+    """What it leaves out where it tells about a model: `inputs`, `model_stats`."""
 
 
 class _Connection(asyncio.Protocol):
@@ -81,9 +83,12 @@ class _Connection(asyncio.Protocol):
         elif parts[3:] == ["infer"]:
             self.infer(parts[2], headers, body)
         elif parts[3:] == ["stats"]:
-            self.say(200, self.statistics(parts[2]))
+            self.tell(self.statistics(parts[2]))
         else:
-            self.say(200, {"name": parts[2], "inputs": self.story.inputs})
+            self.tell({"name": parts[2], "inputs": self.story.inputs})
+
+    def tell(self, content: dict[str, Any]) -> None:
+        self.say(200, {name: each for name, each in content.items() if name not in self.story.untold})
 
     def statistics(self, model: str) -> dict[str, Any]:
         said = [answer for (name, answer), n in self.story.said.items() for _ in range(n) if name == model]
