@@ -50,6 +50,15 @@ def test_a_client_of_http_2_that_does_not_ask_first_is_told_once(server: Running
     assert statuses(talk(server, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", close=True)) == [400]
 
 
+@pytest.mark.parametrize("close", [False, True])
+@pytest.mark.parametrize(("behind", "code"), [(b"what is this?\r\n\r\n", 400), (b"CONNECT x:80 HTTP/1.1\r\n\r\n", 501)])
+def test_what_was_sent_before_something_wrong_is_answered_first(
+    server: Running, behind: bytes, code: int, close: bool
+) -> None:
+    answers = talk(server, (INFER + b"\r\n" + BODY) * 3 + behind, close=close)
+    assert statuses(answers) == [200, 200, 200, code]
+
+
 def test_connections_of_http_1_0_are_kept_where_asked_for(server: Running) -> None:
     asks = b"GET /v2/health/live HTTP/1.0\r\nconnection: keep-alive\r\n\r\n"
     answers = talk(server, asks + asks + b"GET /v2/health/live HTTP/1.0\r\n\r\n")

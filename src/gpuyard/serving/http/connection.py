@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import httptools
 
 from gpuyard.serving.http.paths import path_of
-from gpuyard.serving.http.values import Request, Response, error_response
+from gpuyard.serving.http.values import Request, Response, error_response, plain_head
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[Request] = deque()
+        self._refusal: ProtocolError | None = None
+        """What a refused client has still to be told, when all before it is answered."""
         self._busy = self._refused = self._writable = self._half_closed = self._in_turn = False
         self._answered: Request | None = None
         """The request whose response is due."""
@@ -58,7 +60,7 @@ class Connection(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Stay while an answer is due: a client may close its side after its request."""
         self._half_closed = True
-        return self._busy and not self._refused
+        return self._busy
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; what a refused client still sends is thrown away."""
@@ -89,10 +91,9 @@ class Connection(asyncio.Protocol):
 
     def _read_head_again(self) -> None:
         """Let a new parser read the head without the wish for another protocol: it expects the body."""
-        start = b"%s %s HTTP/%s" % (self._parser.get_method(), self._url, self._parser.get_http_version().encode())
-        kept = [b"%s: %s" % each for each in self._headers.items() if each[0] != b"upgrade"]
+        head = plain_head(self._parser.get_method(), self._url, self._parser.get_http_version(), self._headers)
         self._parser = httptools.HttpRequestParser(self)
-        self._parser.feed_data(b"\r\n".join([start, *kept, b"", b""]))
+        self._parser.feed_data(head)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -109,8 +110,9 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Refuse before the body what would be refused after it."""
         if self._parser.should_upgrade():
-            self._on_wish_to_upgrade()
-            return
+            if self._parser.get_method() == b"CONNECT":
+                self._refuse(ProtocolError(Status.UNSUPPORTED, "this server is not a proxy"))
+            return  # any other head is read again, without the wish for another protocol
         self._in_head, self._head_size = False, 0
         if self._refused:
             return
@@ -119,11 +121,6 @@ class Connection(asyncio.Protocol):
             self._refuse(error)
         elif self._headers.get(b"expect", b"").lower() == b"100-continue":
             self._write(CONTINUE)
-
-    def _on_wish_to_upgrade(self) -> None:
-        """Pass over a wish for another protocol, which the head is read again without; a tunnel is nothing else."""
-        if self._parser.get_method() == b"CONNECT":
-            self._refuse(ProtocolError(Status.UNSUPPORTED, "this server is not a proxy"))
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -164,11 +161,12 @@ class Connection(asyncio.Protocol):
         if self._in_turn:
             return  # called by an answer that came at once: the loop below goes on
         self._in_turn = True
-        while self._waiting and not self._busy and self._writable and not self._refused:
+        while self._waiting and not self._busy and self._writable:
             self._answered = self._waiting.popleft()
             self._busy = True
             self._site.handle(self._answered, self._respond)
         self._in_turn = False
+        self._tell_refusal()
         if self._transport is not None and len(self._waiting) < self._site.limits.pipelined and not self._refused:
             self._transport.resume_reading()
 
@@ -177,7 +175,8 @@ class Connection(asyncio.Protocol):
         request = self._answered
         if self._transport is None or request is None:
             return
-        keep = request.keep_alive and not self._site.closing and not (self._half_closed and not self._waiting)
+        more = self._waiting or self._refusal
+        keep = request.keep_alive and not self._site.closing and not (self._half_closed and not more)
         self._write(response.bytes(keep, request))
         self._busy = False
         self._last = self._site.now()
@@ -185,20 +184,29 @@ class Connection(asyncio.Protocol):
         self._buffered = self._buffered if self._waiting else 0
         if not keep:
             self._end()
-        elif self._waiting:
+        elif more:
             self._next()
 
     def _refuse(self, error: ProtocolError) -> None:
-        """Answer and close, but read on for a while: a client that still sends would not see the answer."""
+        """Read no further request, and say why as soon as all that came before is answered."""
         if self._refused:
             return
-        self._refused = True
-        self._waiting.clear()
-        self._body = []
+        self._refused, self._refusal = True, error
+        self._body, self._since = [], None
+        self._tell_refusal()
+
+    def _tell_refusal(self) -> None:
+        """Answer and close, but read on for a while: a client that still sends would not see the answer."""
+        error = self._refusal
+        if error is None or self._busy or self._waiting:
+            return
+        self._refusal = None
         self._site.note_refused(error)
         self._write(error_response(error).bytes(keep_alive=False))
         self._since = self._site.now()
-        if self._transport is not None and self._transport.can_write_eof():
+        if self._half_closed:
+            self._end()
+        elif self._transport is not None and self._transport.can_write_eof():
             self._transport.write_eof()
 
     def _write(self, data: bytes) -> None:

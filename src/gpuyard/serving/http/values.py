@@ -29,6 +29,13 @@ class Request:
     """Whether the client means to send more."""
 
 
+def plain_head(method: bytes, target: bytes, version: str, headers: dict[bytes, bytes]) -> bytes:
+    """The head of a request, but for what asks for another protocol."""
+    start = b"%s %s HTTP/%s" % (method, target, version.encode())
+    kept = [b"%s: %s" % each for each in headers.items() if each[0] != b"upgrade"]
+    return b"\r\n".join([start, *kept, b"", b""])
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """What is sent back."""
