@@ -124,6 +124,8 @@ def _check_served(path: Path, deployment: Deployment) -> None:
     for name, rate in deployment.plan.unserved.items():
         rule = f"finds no place for {rate:g} requests/s: {deployment.plan.why[name]}"
         raise InputError(rule, file=path, field="service", value=name, hint="More --gpus, or a longer SLO, might do")
+    if not deployment.plan.slices:
+        raise InputError("must have a slice at least: without one there is nothing to serve", file=path, field="slices")
 
 
 def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:
