@@ -113,6 +113,8 @@ def _serve(
     deployment, policy = _deployment(plan, gpus)
     _check_served(plan, deployment)
     folder = StateFolder(state, plan.read_bytes() + gpus.encode()) if state is not None else None
+    if folder is not None:
+        folder.take()
     run(deployment, policy, settings, folder, lambda ports: print(f"ready: {ports.urls(settings)}", flush=True))
     if not quiet:
         say("ended: every request has its answer")
