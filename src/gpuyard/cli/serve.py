@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gpuyard.policies.partition import Partition
     from gpuyard.policies.partition.deployment import Deployment
 
+MOST_BODY_MIB = 1024
+"""A body is held in memory, as are those of other clients at the same time."""
+
 
 class ServingWorld(StrEnum):
     """What runs the batches."""
@@ -100,7 +103,7 @@ def _serve(
     from gpuyard.core.arguments import check_number
     from gpuyard.serving.needed import check_needed, quiet_grpc
 
-    check_number(body_limit, "body_limit", least=1, whole=True)
+    check_number(body_limit, "body_limit", least=1, most=MOST_BODY_MIB, whole=True)
     check_needed(options["executor"])
     quiet_grpc()
     from gpuyard.serving.http.values import HttpLimits
