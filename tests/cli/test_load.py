@@ -11,6 +11,7 @@ import pytest
 from tests.serving.load.v2_server import Answer, serving
 
 from gpuyard.cli import main
+from gpuyard.results import load_run
 
 PLAN = "2\n7,50,108,\n9,50,142,\n"
 
@@ -77,6 +78,28 @@ def test_a_server_that_cannot_be_reached_ends_with_1(capsys: pytest.CaptureFixtu
     assert not list(tmp_path.iterdir())
 
 
+def test_a_server_that_is_gone_at_the_end_keeps_its_figures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    def last_to_be_let_in(_number: int, _model: str) -> Answer:
+        server.server.close()
+        return 200
+
+    with serving(answer=last_to_be_let_in) as server:
+        code, out, err = run(
+            capsys, server.url, "--model", "a", "--rate", 100, "--load", "constant", "--seconds", 0.1,
+            "--connections", 1, "--check", "--out", tmp_path / "run", "--format", "json",
+        )  # fmt: skip
+    assert (code, json.loads(out)[0]["answered"]) == (1, 10)
+    assert f"error: the check was impossible: {server.url} cannot be reached" in err
+    assert load_run(tmp_path / "run").summary["requests"] == 10
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "ftp://127.0.0.1", "http://", "http://a:b"])
+def test_what_is_no_url_is_one_line(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    code, _, err = run(capsys, url, "--model", "a", "--rate", 1)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"field url: '{url}' " in err
+
+
 @pytest.mark.parametrize(
     ("args", "rule"),
     [
@@ -85,7 +108,9 @@ def test_a_server_that_cannot_be_reached_ends_with_1(capsys: pytest.CaptureFixtu
         (("--model", "a", "--rate", "1", "--rate", "2"), "must be given once, or once for each of the 1 models"),
         (("--model", "a", "--model", "a", "--rate", "1"), "'a' stands twice"),
         (("--model", "a", "--rate", "-1"), "rate of a"),
+        (("--model", "a", "--rate", "1e9", "--seconds", "1"), "1000000000 requests are too many: at most 50,000,000"),
         (("--model", "a", "--rate", "1", "--seconds", "0"), "seconds"),
+        (("--model", "a", "--rate", "1", "--slo", "1e10"), "field slo: 10000000000.0 is beyond 1e+09"),
         (("--model", "a", "--rate", "1", "--slo", "0"), "slo"),
         (("--model", "a", "--rate", "1", "--load", "steady"), "is not a kind of load"),
         (("--model", "a", "--rate", "1", "--load", "trace"), "name it with --trace"),

@@ -36,6 +36,34 @@ def test_services_are_planned_for_and_served(tasks: Path, capsys: pytest.Capture
     assert all("0.00%" in line for line in lines[3:])
 
 
+@pytest.mark.parametrize("none", [("--scale", "0"), ("--seconds", "1e-300")])
+def test_where_nobody_asks_there_are_dashes(
+    tasks: Path, capsys: pytest.CaptureFixture[str], none: tuple[str, str]
+) -> None:
+    assert gpuyard(*SIMULATED, tasks, *none, "--quiet") == 0
+    told = capsys.readouterr()
+    assert [line.split()[1:4] for line in told.out.splitlines()[3:]] == [["0", "0.00", "–"]] * 3
+    assert told.err == "0 requests: – not answered in time, 0.0/s in time, on – GPUs\n"
+
+
+def test_a_plan_that_cannot_be_is_refused_before_it_is_served(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpuyard("plan", tasks, "--format", "json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    plan["services"].append(plan["services"][0])
+    (tasks.parent / "plan.json").write_text(json.dumps(plan))
+    assert gpuyard(*SIMULATED, "plan.json") == 2
+    assert "plan.json, field services: 'resnet50' stands twice" in capsys.readouterr().err
+
+
+def test_a_plan_without_slices_has_nothing_to_serve(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("uvloop", reason="gpuyard serve needs the extra 'serve'")
+    assert gpuyard("plan", tasks, "--format", "json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    (tasks.parent / "plan.json").write_text(json.dumps(plan | {"slices": []}))
+    assert gpuyard("serve", "plan.json") == 2
+    assert "plan.json, field slices: must have a slice at least" in capsys.readouterr().err
+
+
 def test_a_run_can_be_reported_and_compared(tasks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = tmp_path / "plan.json"
     assert gpuyard("plan", tasks, "--format", "json") == 0

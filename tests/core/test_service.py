@@ -28,7 +28,9 @@ def test_a_service_is_a_value() -> None:
     [
         *[({"rate_per_s": rate}, "rate_per_s", "must be a finite number above 0") for rate in (0, -1, inf, nan)],
         *[({"slo_ms": slo}, "slo_ms", "must be a finite number above 0") for slo in (0, -5.0, inf, nan)],
+        *[({name: 123456789012345678901234567890}, name, "is beyond 1e+09") for name in ("rate_per_s", "slo_ms")],
         *[({name: " "}, name, "must not be blank") for name in ("model", "tenant")],
+        *[({"model": text}, "model", "must be printable") for text in ("a\nb", "\x1b[31m", "\ud800")],
         ({"priority": 0.5}, "priority", "must be a whole number"),
     ],
 )

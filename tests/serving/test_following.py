@@ -5,12 +5,9 @@ from collections import Counter
 from pathlib import Path
 
 from tests.serving.running import BERT, Running, crowd, eventually, serving
-from tests.serving.test_same_rules import planned
 from tests.serving.test_server_faults import check_counts
 
-from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment_files import load_plan
-from gpuyard.serving.state import StateFolder
 
 SMALL = """\
 gpuyard: services/1
@@ -50,15 +47,3 @@ def test_a_plan_grows_with_its_load_without_losing_a_request_and_outlives_the_se
         assert batches(server, "bert") == sorted({turn.batch for each in later.plan.slices for turn in each.turns
                                                  if turn.service == "bert"})  # fmt: skip
         assert server.infer("bert", BERT) == 200
-
-
-def test_a_state_folder_of_other_services_or_without_sense_does_not_count(tmp_path: Path) -> None:
-    deployment = planned((Service("bert", "bert", 20, 100),), "1x2080ti")
-    StateFolder(tmp_path, b"one").save(deployment)
-    again = StateFolder(tmp_path, b"one").load()
-    assert again is not None
-    assert again.plan.slices == deployment.plan.slices
-    assert StateFolder(tmp_path, b"two").load() is None
-    (tmp_path / "deployment.json").write_text("{}")
-    assert StateFolder(tmp_path, b"one").load() is None
-    assert StateFolder(tmp_path / "nowhere", b"one").load() is None

@@ -53,6 +53,7 @@ def test_a_token_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_pat
         (["--token-file", "no-such-file"], "cannot be read"),
         (["--world", "torch-cpu"], "real models are in a folder"),
         (["--body-limit", "0"], "body_limit"),
+        (["--body-limit", "99999999999"], "field body_limit: 99999999999 is beyond 1024"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_before_anything_starts(

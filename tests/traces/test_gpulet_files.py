@@ -1,13 +1,15 @@
 """gpulet's files as they are: applications, settings of its planner, GPU types."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpuyard.core.errors import InputError
-from gpuyard.profiles.inference import read_devices, serving_gpu
+from gpuyard.policies.partition.deployment_files import load_plan
+from gpuyard.profiles.inference import read_devices, read_latencies, serving_gpu
 from gpuyard.traces.gpulet_settings import read_scheduler
 from gpuyard.traces.services import read_asked
 
@@ -31,6 +33,26 @@ def game() -> dict[str, Any]:
         "Models": [*lenets, {"ID": 8, "model": "resnet50", "input": [0], "output": [9], "SLO": 95}],
         "Output": [{"ID": 9, "input": list(range(2, 9))}],
     }
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000])
+def test_files_nested_too_deeply_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "deep.json").write_text(content)
+    for read in (read_asked, read_scheduler, read_devices):
+        with pytest.raises(InputError, match=r"deep\.json: cannot be read: it is nested too deeply"):
+            read(tmp_path / "deep.json")
+
+
+def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    services = tmp_path / "services.yaml"
+    for file in ("/dev/zero", "pipe.json"):
+        services.write_text(f"gpuyard: services/1\napplications:\n  - {{name: a, rate_per_s: 1, file: {file}}}\n")
+        with pytest.raises(InputError, match=f"{file}: is not a regular file"):
+            read_asked(services)
+    for read in (read_scheduler, read_devices, load_plan, read_latencies):
+        with pytest.raises(InputError, match=r"pipe\.json: is not a regular file"):
+            read(tmp_path / "pipe.json")
 
 
 def write(path: Path, content: Any) -> Path:

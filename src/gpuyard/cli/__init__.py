@@ -138,5 +138,5 @@ def _explain(error: BaseException) -> str:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror or error}"
     if isinstance(error, MemoryError):
-        return "out of memory. Fewer --processes or --no-timeline need less"
+        return "out of memory: this is too much at once for this machine"
     return str(error)

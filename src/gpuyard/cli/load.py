@@ -74,7 +74,7 @@ def load(
     """
     _check_needed()
     from gpuyard.cli.progress import Progress
-    from gpuyard.core.errors import InputError
+    from gpuyard.core.errors import GpuyardError, InputError
     from gpuyard.serving.load.run import LoadOptions, run_load
     from gpuyard.serving.load.run_folder import save_load
     from gpuyard.serving.load.target import Target
@@ -103,6 +103,8 @@ def load(
             save_load(result, place, {"load": load, "seed": seed, "trace": list(trace or ()), "scale": scale})
     if result.interrupted:
         raise KeyboardInterrupt(f"after {result.duration_s:.1f} s of {seconds:g}; the figures are of what was sent")
+    if result.unchecked is not None:
+        raise GpuyardError(f"the check was impossible: {result.unchecked}")
 
 
 def _check_needed() -> None:

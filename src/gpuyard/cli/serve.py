@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from gpuyard.policies.partition import Partition
     from gpuyard.policies.partition.deployment import Deployment
 
+MOST_BODY_MIB = 1024
+"""A body is held in memory, as are those of other clients at the same time."""
+
 
 class ServingWorld(StrEnum):
     """What runs the batches."""
@@ -100,7 +103,7 @@ def _serve(
     from gpuyard.core.arguments import check_number
     from gpuyard.serving.needed import check_needed, quiet_grpc
 
-    check_number(body_limit, "body_limit", least=1, whole=True)
+    check_number(body_limit, "body_limit", least=1, most=MOST_BODY_MIB, whole=True)
     check_needed(options["executor"])
     quiet_grpc()
     from gpuyard.serving.http.values import HttpLimits
@@ -113,6 +116,8 @@ def _serve(
     deployment, policy = _deployment(plan, gpus)
     _check_served(plan, deployment)
     folder = StateFolder(state, plan.read_bytes() + gpus.encode()) if state is not None else None
+    if folder is not None:
+        folder.take()
     run(deployment, policy, settings, folder, lambda ports: print(f"ready: {ports.urls(settings)}", flush=True))
     if not quiet:
         say("ended: every request has its answer")
@@ -124,6 +129,8 @@ def _check_served(path: Path, deployment: Deployment) -> None:
     for name, rate in deployment.plan.unserved.items():
         rule = f"finds no place for {rate:g} requests/s: {deployment.plan.why[name]}"
         raise InputError(rule, file=path, field="service", value=name, hint="More --gpus, or a longer SLO, might do")
+    if not deployment.plan.slices:
+        raise InputError("must have a slice at least: without one there is nothing to serve", file=path, field="slices")
 
 
 def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.output import Format, emit, human, say
 from gpuyard.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -92,14 +92,19 @@ def _replanning(deployment: Deployment, policy: Partition | None) -> Any:
 def _print(run: Run, format: str) -> None:
     services = run["services"].to_dicts()
     if format == Format.table:
-        rows = [row | {"violations": f"{row['violations'] or 0.0:.2%}"} for row in services]
+        rows = [row | {"violations": _told(row["violations"], ".2%")} for row in services]
         emit(rows, format, columns=COLUMNS)
-        figures = run.summary
-        say(
-            f"{figures['requests']:,} requests: {figures['violations'] or 0.0:.2%} not answered in time, "
-            f"{figures['goodput_per_s']:,.1f}/s in time, on {figures['gpus_in_use']:.2f} GPUs"
+        late, goodput, gpus = (
+            _told(run.summary[name], how)
+            for name, how in (("violations", ".2%"), ("goodput_per_s", ",.1f"), ("gpus_in_use", ".2f"))
         )
+        say(f"{run.summary['requests']:,} requests: {late} not answered in time, {goodput}/s in time, on {gpus} GPUs")
     elif format == Format.json:
         emit([run.summary | {"services": services}], format)
     else:
         emit(services, format)
+
+
+def _told(figure: float | None, how: str) -> str:
+    """A dash where there were no requests to tell it by."""
+    return human(figure) if figure is None else format(figure, how)

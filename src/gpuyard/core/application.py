@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import inf
 
+from gpuyard.core.arguments import check_name, check_served
 from gpuyard.core.errors import InputError, nearest
 
 
@@ -26,18 +26,14 @@ class Stage:
     def __post_init__(self) -> None:
         for field in ("name", "model"):
             text = getattr(self, field)
-            if not isinstance(text, str) or not text.strip():
+            if not isinstance(text, str):
                 raise InputError("must be text", field=field, value=text)
+            check_name(text, field)
         if "/" in self.name:
             raise InputError("must not have a '/'", field="stage", value=self.name)
-        _positive(self.per_request, "per_request")
+        check_served(self.per_request, "per_request")
         if self.slo_ms is not None:
-            _positive(self.slo_ms, "slo_ms")
-
-
-def _positive(value: object, field: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
-        raise InputError("must be a finite number above 0", field=field, value=value)
+            check_served(self.slo_ms, "slo_ms")
 
 
 @dataclass(frozen=True)
@@ -51,10 +47,11 @@ class Application:
     stages: tuple[Stage, ...]
 
     def __post_init__(self) -> None:
-        _positive(self.rate_per_s, "rate_per_s")
-        _positive(self.slo_ms, "slo_ms")
-        if not isinstance(self.name, str) or not self.name.strip():
+        check_served(self.rate_per_s, "rate_per_s")
+        check_served(self.slo_ms, "slo_ms")
+        if not isinstance(self.name, str):
             raise InputError("must be text", field="name", value=self.name)
+        check_name(self.name, "name")
         if not self.stages:
             raise self._refusal("needs at least one stage", "stages")
         names = [stage.name for stage in self.stages]

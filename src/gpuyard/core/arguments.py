@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import stat
 from math import inf
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuyard.core.errors import InputError
 from gpuyard.core.units import LARGEST
+
+MOST_SERVED = 1e9
+"""Requests a second, or milliseconds of an SLO: 11 days."""
 
 
 def check_number(
@@ -33,3 +38,29 @@ def check_kind(value: Any, field: str, said: str, *kinds: type) -> None:
 def check_path(value: Any, field: str) -> None:
     """Raise InputError unless this can be the name of a file or folder."""
     check_kind(value, field, "the name of a file: text or a path", str, PathLike)
+
+
+def check_regular(path: str | PathLike[str]) -> None:
+    """Raise InputError for a device, a pipe or a socket: it may never end, or never begin."""
+    try:
+        mode = Path(path).stat().st_mode
+    except (OSError, ValueError):
+        return  # whoever reads it says why it cannot be read
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError("is not a regular file", file=path)
+
+
+def check_served(value: Any, field: str, said: str = "") -> None:
+    """Raise InputError unless this can be a rate or a time of what is served; `said` ends the rule."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
+        raise InputError(f"must be a finite number above 0{said}", field=field, value=value)
+    if value > MOST_SERVED:
+        raise InputError(f"is beyond {MOST_SERVED:g}{said}", field=field, value=value)
+
+
+def check_name(value: str, field: str, said: str = "") -> None:
+    """Raise InputError unless a text can stand in one line that people read."""
+    if not value.strip():
+        raise InputError(f"must not be blank{said}", field=field, value=value)
+    if not value.isprintable():
+        raise InputError(f"must be printable: no control characters{said}", field=field, value=value)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
 
+from gpuyard.core.arguments import check_name, check_served
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import ANY_TYPE, DEFAULT_TENANT
 
@@ -29,18 +29,19 @@ class Service:
 
     def __post_init__(self) -> None:
         for name in ("rate_per_s", "slo_ms"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
-                raise self._refusal("must be a finite number above 0", name)
+            check_served(getattr(self, name), name, self._whose)
         for name, kinds in _TEXTS.items():
             if not isinstance(getattr(self, name), kinds):
                 raise self._refusal("must be text", name)
-            if not str(getattr(self, name)).strip():
-                raise self._refusal("must not be blank", name)
+            check_name(str(getattr(self, name)), name, self._whose)
         if isinstance(self.priority, bool) or not isinstance(self.priority, int):
             raise self._refusal("must be a whole number", "priority")
         if not isinstance(self.gpu_types, str):
             raise self._refusal("must be text: types joined by '|'", "gpu_types")
 
+    @property
+    def _whose(self) -> str:
+        return f" (service {self.service_id!r})"
+
     def _refusal(self, rule: str, field: str) -> InputError:
-        return InputError(f"{rule} (service {self.service_id!r})", field=field, value=getattr(self, field))
+        return InputError(rule + self._whose, field=field, value=getattr(self, field))

@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from gpuyard.core.arguments import check_regular
 from gpuyard.core.errors import InputError
 
 
 def read_json(path: Path, version: str, what: str) -> dict[str, Any]:
     """Return what a file of this version says; InputError names the file and what is wrong with it."""
+    check_regular(path)
     try:
-        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unique)
-    except InputError as error:
-        raise error.located(path) from None
-    except RecursionError:
-        raise InputError(f"is not a {what} of gpuyard: it is nested too deeply", file=path) from None
+        text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}", file=path) from None
+    content = parse_json(text, path, _unique)
     if not isinstance(content, dict) or content.get("gpuyard") != version:
         found = content.get("gpuyard") if isinstance(content, dict) else None
         raise InputError(f"is not a {what} of gpuyard: its field gpuyard must be {version!r}", file=path, value=found)
     return content
+
+
+def parse_json(text: str, file: object, hook: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """Return what a text of JSON says; `hook` makes a value of the pairs of an object."""
+    try:
+        return json.loads(text, object_pairs_hook=hook)
+    except InputError as error:
+        raise error.located(file) from None
+    except RecursionError:
+        raise InputError("cannot be read: it is nested too deeply", file=file) from None
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}", file=file) from None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

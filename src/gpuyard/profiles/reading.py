@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from gpuyard.core.arguments import check_regular
 from gpuyard.core.errors import InputError
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times as fast
@@ -40,6 +41,7 @@ def load_yaml(text: str, file: str) -> Any:
 
 def read_text(path: Path, what: str) -> str:
     """Return a file's text; raises InputError when it cannot be read as what it should be."""
+    check_regular(path)
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

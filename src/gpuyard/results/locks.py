@@ -29,6 +29,19 @@ def hold(folder: Path) -> int:
     return handle
 
 
+def claim(folder: Path) -> int | None:
+    """Take a folder for this process alone, until the handle is closed; None while another process has it."""
+    handle = _open(folder)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except OSError:
+        pass  # the file system knows no locks on folders: nobody can be kept out
+    return handle
+
+
 def is_abandoned(folder: Path) -> bool:
     """Tell whether certainly no live process is at work on this folder."""
     handle = _open(folder)

@@ -151,7 +151,7 @@ class Server:
     def _on_change(self, deployment: Deployment) -> None:
         self._ready.set()
         if self._state is not None:
-            self._state.save(deployment)
+            self._state.keep(deployment)
 
     async def _tick(self) -> None:
         while True:

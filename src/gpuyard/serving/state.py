@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from gpuyard.core.errors import InputError
@@ -21,17 +23,59 @@ class StateFolder:
         """`origin` is what the server was asked to serve; for anything else, the folder's deployment does not count."""
         self._folder = folder
         self._digest = hashlib.sha256(origin).hexdigest()
+        self._handle: int | None = None
+
+    def take(self) -> None:
+        """Keep the folder for this process, to its end; raises InputError if it cannot be written or is another's."""
+        from gpuyard.results.locks import claim
+
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._handle = claim(self._folder)
+        except OSError as error:
+            raise self._refusal(f"cannot be a state folder: {error.strerror}") from None
+        if self._handle is None:
+            raise self._refusal("is the state folder of another server that runs: each needs one of its own")
+        try:
+            write_whole(self._folder / ".probe", self._digest)
+            (self._folder / ".probe").unlink()
+        except InputError as error:
+            raise self._refusal(error.rule) from None
+
+    def _refusal(self, rule: str) -> InputError:
+        return InputError(rule, field="state", value=str(self._folder))
 
     def load(self) -> Deployment | None:
-        """The deployment that was in force when a server with the same origin ended."""
+        """The deployment that was in force when a server with the same origin ended; a damaged one is told of."""
         try:
-            known = json.loads((self._folder / ORIGIN).read_text(encoding="utf-8")).get("sha256")
-            return load_plan(self._folder / PLAN) if known == self._digest else None
-        except (OSError, ValueError, AttributeError, InputError):
-            return None  # there is none, or it is of no use: the origin is
+            return load_plan(self._folder / PLAN) if self._known() == self._digest else None
+        except InputError as error:
+            _tell(f"the state folder is damaged and does not count: {error}")
+            return None
+
+    def _known(self) -> str | None:
+        """Of what origin the deployment is."""
+        path = self._folder / ORIGIN
+        try:
+            return str(json.loads(path.read_text(encoding="utf-8"))["sha256"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise InputError(f"cannot be read: {' '.join(str(error).split())}", file=path) from None
 
     def save(self, deployment: Deployment) -> None:
         """Keep a deployment, whole or not at all."""
-        self._folder.mkdir(parents=True, exist_ok=True)
         save_plan(deployment, self._folder / PLAN)
         write_whole(self._folder / ORIGIN, json.dumps({"sha256": self._digest}) + "\n")
+
+    def keep(self, deployment: Deployment) -> None:
+        """Save a deployment if that is possible: a full disk is told of, and no reason to serve nobody."""
+        try:
+            self.save(deployment)
+        except InputError as error:
+            _tell(f"the plan in force is not kept: {error}")
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # nobody may be there to read it
+        print(f"note: {text}", file=sys.stderr, flush=True)

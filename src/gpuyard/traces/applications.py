@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import Any
 from gpuyard.core.application import Application, Stage
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.profiles.inference import inference_model
+from gpuyard.traces.json_objects import read_object
 from gpuyard.traces.source import Source
 from gpuyard.traces.yaml_rows import Record
 
 _FIELDS = ("name", "rate_per_s", "slo_ms", "stages", "file")
 _STAGE_FIELDS = ("model", "after", "per_request", "slo_ms")
+_CONTENT = "an application, or a list of them under App_specs"
 
 
 def from_record(source: Source, record: Record) -> Application:
@@ -75,7 +76,7 @@ def _known(values: Mapping[str, Any], fields: tuple[str, ...], what: str) -> Non
 
 def read_gpulet_applications(path: Path, rates: Mapping[str, float]) -> list[Application]:
     """Read gpulet's file of one application, or its list of them; `rates` by name, "" for all others."""
-    content = _json(path)
+    content = read_object(path, _CONTENT)
     if "App_specs" not in content:
         name = str(content.get("Name", path.stem))
         return [read_gpulet_application(path, _rate_of(name, rates, path))]
@@ -99,7 +100,7 @@ def _rate_of(name: str, rates: Mapping[str, float], path: Path) -> float:
 
 def read_gpulet_application(path: Path, rate_per_s: float) -> Application:
     """Read an application of gpulet's, with the SLO that each of its models has there."""
-    content = _json(path)
+    content = read_object(path, _CONTENT)
     nodes = [
         (kind, each) for kind in ("Input", "Models", "Output") for each in _list(path, content, kind)
     ]  # fmt: skip
@@ -147,16 +148,6 @@ def _check_edges(path: Path, nodes: list[dict[str, Any]]) -> None:
                 if each["ID"] not in nodes[end].get(back, []):
                     rule = f"does not name {each['ID']} as its {back}"
                     raise InputError(rule, file=path, field=f"{each['ID']}, {there}", value=end)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(Source.open(path).text())
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}", file=path) from None
-    if not isinstance(content, dict):
-        raise InputError("must be an application, or a list of them under App_specs", file=path)
-    return content
 
 
 def _list(path: Path, content: dict[str, Any], name: str) -> list[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.traces.source import Source
+from gpuyard.traces.json_objects import read_object
 
 DEAD = ("Incremental", "SLO Ratio", "No Check", "Residue", "Force Part", "Reserved_ratio")
 """Keys that gpulet reads and never uses."""
@@ -32,7 +31,7 @@ class SchedulerSettings:
 
 def read_scheduler(path: Path) -> SchedulerSettings:
     """Read a scheduler file as it is."""
-    content = _json(path)
+    content = read_object(path, "an object of keys and values")
     for name in content:
         if name not in (*KEYS, *DEAD):
             hint = nearest(name, [*KEYS, *DEAD])
@@ -50,16 +49,6 @@ def read_scheduler(path: Path) -> SchedulerSettings:
         parts=_parts(path, content.get("Avail_Parts")),
         unused=tuple(name for name in content if name in DEAD),
     )
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(Source.open(path).text())
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}", file=path) from None
-    if not isinstance(content, dict):
-        raise InputError("must be an object of keys and values", file=path)
-    return content
 
 
 def _gpus(path: Path, groups: Any) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from gpuyard.core.arguments import check_path
+from gpuyard.core.arguments import check_path, check_regular
 from gpuyard.core.errors import InputError
 
 _HEAD_BYTES = 65536
@@ -27,6 +27,7 @@ class Source:
     def open(cls, path: str | os.PathLike[str]) -> Source:
         """Read a file; raises InputError when it is absent, unreadable or a damaged archive."""
         check_path(path, "path")
+        check_regular(path)
         name = os.fspath(path)
         try:
             data = Path(name).read_bytes()

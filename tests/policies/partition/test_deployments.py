@@ -71,3 +71,39 @@ def test_a_slice_on_a_gpu_that_is_not_there_is_refused(deployment: Deployment, t
     (tmp_path / "plan.json").write_text(json.dumps(content))
     with pytest.raises(InputError, match="7 is not one of the 2 GPUs"):
         load_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (("services", 1, "service"), "faces", "field services: 'faces' stands twice"),
+        (("slices", 0, "share"), 0.9, "field slices.0.share: 0.9 is no share on which"),
+        (("slices", 0, "share"), 0.205, "field slices.0.share: 0.205 is no share on which"),
+        (("slices", 0, "share"), 1e-300, "field slices.0.share: 0 must be a thousandth of a GPU or more"),
+        (("slices", 0, "duty_ms"), 0, "field slices.0.duty_ms: 0 must be above 0"),
+        (("slices", 0, "models", 0, "service"), "who", "'who' is on a slice, but not among the services"),
+        (("unserved",), [{"service": "who", "model": "vgg16", "rate": 1, "reason": ""}], "'who' finds no place"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_refused_in_one_line(
+    deployment: Deployment, tmp_path: Path, place: tuple[str | int, ...], value: object, message: str
+) -> None:
+    save_plan(deployment, tmp_path / "plan.json")
+    content = part = json.loads((tmp_path / "plan.json").read_text())
+    for each in place[:-1]:
+        part = part[each]
+    part[place[-1]] = value
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"plan\.json") as refused:
+        load_plan(tmp_path / "plan.json")
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_more_slices_than_a_gpu_has_room_for_are_refused(deployment: Deployment, tmp_path: Path) -> None:
+    save_plan(deployment, tmp_path / "plan.json")
+    content = json.loads((tmp_path / "plan.json").read_text())
+    content["slices"] = [content["slices"][0] | {"gpu": 0, "share": 0.6}] * 2
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"field slices: 1\.2 is more than there is of GPU 0"):
+        load_plan(tmp_path / "plan.json")

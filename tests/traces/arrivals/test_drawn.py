@@ -137,5 +137,7 @@ def test_durations_seeds_and_amounts_beyond_reason_are_refused() -> None:
         poisson({"a": 1.0}, 1.0, seed=-1)
     with pytest.raises(InputError, match="too many"):
         constant({"a": 1e9}, 10.0)
+    with pytest.raises(InputError, match="51000000 requests are too many: at most 50,000,000"):
+        poisson({"a": 1e6, "b": 5e7}, 1.0)
     with pytest.raises(InputError, match="too many"):
         fluctuating({"a": [1e9]}, 10.0)

@@ -12,6 +12,7 @@ from gpuyard.core.application import Application, Stage
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment, cluster_of
+from gpuyard.policies.partition.deployment_rules import check_deployment, check_unique
 from gpuyard.policies.partition.deployment_schema import ApplicationEntry, DeviceEntry, PlanFile, SliceEntry
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.profiles.checking import check
@@ -155,6 +156,7 @@ def _deployment(found: PlanFile) -> Deployment:
             each.service, each.model, each.rate, each.slo_ms, priority=each.priority, gpu_types=each.gpu_types
         ) for each in found.services
     )  # fmt: skip
+    check_unique(services)
     known = {each.service_id for each in services}
     places = [(name, gpu) for name, count in zip(cluster.node_names, cluster.node_gpus, strict=True)
               for gpu in range(int(count))]  # fmt: skip
@@ -162,14 +164,12 @@ def _deployment(found: PlanFile) -> Deployment:
     missing = {each.service: each.rate for each in found.unserved}
     plan = PartitionPlan(slices, missing, {each.service: each.reason for each in found.unserved})
     applications = tuple(_read_application(each) for each in found.applications)
-    for application in applications:
-        for stage in application.stages:
-            if application.service_id(stage.name) not in known:
-                raise InputError("is a stage, but not among the services", field="stage", value=stage.name)
-    return Deployment(
+    whole = Deployment(
         services, cluster, plan, found.buffer, found.interference, found.published, found.latencies, applications,
         devices,
     )  # fmt: skip
+    check_deployment(whole)
+    return whole
 
 
 def _read_application(of: ApplicationEntry) -> Application:

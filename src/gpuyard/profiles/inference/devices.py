@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from math import isfinite
@@ -14,6 +13,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.bundled import bundled_inference, inference_model, read_latencies, with_latencies
 from gpuyard.profiles.inference.model import BATCHES, Interference, ServingGpu, Traffic
+from gpuyard.profiles.json_files import parse_json
 from gpuyard.profiles.reading import read_text
 
 _FILES = ("latency_prof_file", "interference_const_file", "interference_util_file")
@@ -39,10 +39,7 @@ def read_devices(path: Path) -> dict[str, ServingGpu]:
 
 
 def _specs(path: Path) -> list[Any]:
-    try:
-        content = json.loads(read_text(path, "device file"))
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}", file=path) from None
+    content = parse_json(read_text(path, "device file"), path)
     specs = content.get("device_specs") if isinstance(content, dict) else None
     if not isinstance(specs, list) or not specs:
         raise InputError("must be a list with at least one entry", file=path, field="device_specs")

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuyard.core.arguments import check_number
+from gpuyard.core.arguments import MOST_SERVED, check_name, check_number
 from gpuyard.core.arrays import Ints
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.serving.load.agreement import compare
 from gpuyard.serving.load.client import ClientTask
 from gpuyard.serving.load.clients import Watch, run_clients
@@ -40,8 +40,10 @@ class LoadedModel:
     """Asked for; 0 where requests are not by a rate."""
 
     def __post_init__(self) -> None:
+        check_name(self.name, "model")
+        check_number(self.rate_per_s, f"rate of {self.name}", least=0, most=MOST_SERVED)
         if self.slo_ms is not None:
-            check_number(self.slo_ms, "slo", least=1e-9)
+            check_number(self.slo_ms, "slo", least=1e-9, most=MOST_SERVED)
 
     @property
     def name(self) -> str:
@@ -69,7 +71,7 @@ class LoadOptions:
     def __post_init__(self) -> None:
         for name in ("clients", "connections", "batch"):
             check_number(getattr(self, name), name, least=1, most=65_536, whole=True)
-        check_number(self.timeout_s, "timeout", least=0.001)
+        check_number(self.timeout_s, "timeout", least=0.001, most=MOST_SERVED / 1000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,8 @@ class LoadResult:
     interrupted: bool = False
     compared: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By model, the server's statistics beside ours."""
+    unchecked: str | None = None
+    """Why they could not be had at the end, though they were asked for."""
 
     @property
     def duration_s(self) -> float:
@@ -183,8 +187,13 @@ def _gathered(arrivals: Arrivals, kinds: Ints, notes: Sequence[Notes]) -> SentRe
 
 
 def _compared(result: LoadResult, answers: Answers, before: Sequence[Counted], batch: int) -> LoadResult:
+    """A server that is gone at the end takes nothing away from what it did before."""
+    try:
+        after = [_counted(answers, each) for each in result.asked]
+    except GpuyardError as error:
+        return replace(result, unchecked=str(error))
     found = {row["model"]: row for row in result.rows()}
-    compared = {}
-    for each, first in zip(result.asked, before, strict=True):
-        compared[each.name] = compare(found[each.name], first, _counted(answers, each), batch)
-    return replace(result, compared=compared)
+    pairs = zip(result.asked, before, after, strict=True)
+    return replace(
+        result, compared={each.name: compare(found[each.name], *counted, batch) for each, *counted in pairs}
+    )  # fmt: skip

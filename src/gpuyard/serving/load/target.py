@@ -29,9 +29,12 @@ class Target:
     @classmethod
     def parse(cls, url: str, *, grpc: bool = False, token: str = "", authorities: str | None = None) -> Target:
         """Read a URL such as http://127.0.0.1:8000; without a scheme it is http or, if asked for, grpc."""
-        split = urlsplit(url if "://" in url else f"{'grpc' if grpc else 'http'}://{url}")
+        try:
+            split = urlsplit(url if "://" in url else f"{'grpc' if grpc else 'http'}://{url}")
+        except ValueError:  # a bracket of an IPv6 address that is not closed, or the like
+            raise _no_url(url) from None
         if split.scheme not in _PORTS or not split.hostname:
-            raise InputError("is not the URL of a server, as in http://127.0.0.1:8000", field="url", value=url)
+            raise _no_url(url)
         try:
             port = split.port or _PORTS[split.scheme]
         except ValueError:
@@ -63,3 +66,7 @@ class Target:
         except OSError as error:
             rule = f"cannot be read as certificates: {error.strerror or error}"
             raise InputError(rule, file=self.authorities) from None
+
+
+def _no_url(text: str) -> InputError:
+    return InputError("is not the URL of a server, as in http://127.0.0.1:8000", field="url", value=text)

@@ -13,8 +13,8 @@ from gpuyard.core.errors import InputError
 
 ServiceId = int | str
 
-MOST = 1_000_000_000
-"""Requests in one stream; more would not fit into memory."""
+MOST = 50_000_000
+"""Requests in all; what is noted of each, more would not fit into the memory of many a machine."""
 
 
 @dataclass(frozen=True, eq=False)
