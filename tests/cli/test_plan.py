@@ -146,7 +146,7 @@ def test_services_in_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "{model: [1], rate_per_s: 5, slo_ms: 9}": "field service_id: [1] must be text",
         "{model: vgg16, rate_per_s: fast, slo_ms: 9}": "field rate_per_s: 'fast' must be a finite number above 0",
         "{model: vgg16, rate_per_s: 123456789012345678901234567890, slo_ms: 9}": "is beyond 1e+09",
-        "{service_id: \"a\\e[31m\", model: vgg16, rate_per_s: 5, slo_ms: 9}": "field service_id: 'a\\x1b[31m' must be",
+        '{service_id: "a\\e[31m", model: vgg16, rate_per_s: 5, slo_ms: 9}': "field service_id: 'a\\x1b[31m' must be",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, tenant: me}": "'tenant' is not a field",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, priority: high}": "field priority: 'high' must be a whole number",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, gpu_types: [a]}": "field gpu_types: ['a'] must be text",
