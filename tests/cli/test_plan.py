@@ -98,6 +98,11 @@ def test_latencies_of_one_s_own(tasks: Path, tmp_path: Path, capsys: pytest.Capt
         (LIST, ["--policy", "nope"], "field policy: 'nope' is not a partition policy"),
         (LIST, ["--policy", "nope", "--faithful"], "field policy: 'nope' has no published variant"),
         (LIST, ["--buffer", "0.5"], "field buffer: 0.5"),
+        (LIST, ["--minimise", "gpus", "--faithful"], "field minimise: 'gpus' cannot go with --faithful"),
+        (LIST, ["--output", "tasks.csv"], "field output: 'tasks.csv' is read, and cannot be written to as well"),
+        (LIST, ["--picture", "./tasks.csv"], "field picture: 'tasks.csv' is read"),
+        (LIST, ["--output", "no/x.txt"], "field output: 'no/x.txt' is in a folder that does not exist"),
+        (LIST, ["--picture", "no/x.png"], "field picture: 'no/x.png' is in a folder that does not exist"),
         (LIST, ["--minimise", "cost"], "field minimise: 'cost' is nothing that can be minimised; gpus can"),
         (LIST, ["--profile", "none.csv"], "none.csv: cannot be read as a latency profile"),
     ],
@@ -111,6 +116,7 @@ def test_what_is_wrong_is_one_line(
     code, out, err = run(capsys, "tasks.csv", *args)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert says in err
+    assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("tasks.csv", text)]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +156,9 @@ def test_services_in_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, tenant: me}": "'tenant' is not a field",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, priority: high}": "field priority: 'high' must be a whole number",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, gpu_types: [a]}": "field gpu_types: ['a'] must be text",
-        "{model: mine, rate_per_s: 5, slo_ms: 9}": "field model: 'mine' has no latency profile on RTX2080Ti",
+        "{model: mine, rate_per_s: 5, slo_ms: 9}": "s.yaml, row 3, field model: 'mine' has no latency profile",
+        "{model: vgg16, rate_per_s: 5, slo_ms: 1:30}": "row 3, field slo_ms: '1:30' is a number to the base of 60",
+        "{model: vgg16, rate_per_s: 5, slo_ms: " + "[" * 100_000: "s.yaml, row 3: is nested too deeply",
     }
     for entry, says in wrong.items():
         (tmp_path / "s.yaml").write_text(head + f"  - {entry}\n")

@@ -55,6 +55,12 @@ def test_a_plan_that_cannot_be_is_refused_before_it_is_served(tasks: Path, capsy
     assert "plan.json, field services: 'resnet50' stands twice" in capsys.readouterr().err
 
 
+def test_a_model_that_nobody_knows_is_named_with_its_row(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks.write_text("gpuyard: services/1\nservices:\n  - {model: mine, rate_per_s: 5, slo_ms: 9}\n")
+    assert gpuyard(*SIMULATED, tasks) == 2
+    assert f"{tasks}, row 3, field model: 'mine' has no latency profile" in capsys.readouterr().err
+
+
 def test_a_plan_without_slices_has_nothing_to_serve(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("uvloop", reason="gpuyard serve needs the extra 'serve'")
     assert gpuyard("plan", tasks, "--format", "json") == 0

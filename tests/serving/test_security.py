@@ -53,6 +53,11 @@ def test_a_token_comes_from_a_file_or_the_environment_and_is_never_shown(tmp_pat
         (["--token-file", "no-such-file"], "cannot be read"),
         (["--world", "torch-cpu"], "real models are in a folder"),
         (["--body-limit", "0"], "body_limit"),
+        (["--load", "poisson"], "field load: is for --world simulated alone"),
+        (["--trace", "x.csv"], "field trace: is for --world simulated alone"),
+        (["--seconds", "60"], "field seconds: is for --world simulated alone"),
+        (["--out", "runs"], "field out: is for --world simulated alone"),
+        (["--format", "json"], "field format: is for --world simulated alone"),
         (["--body-limit", "99999999999"], "field body_limit: 99999999999 is beyond 1024"),
     ],
 )

@@ -59,17 +59,21 @@ def plan(
 
     Exits with 3 where not all requests can be served; what is missing is said for each service.
     """
-    from gpuyard.cli.plan_settings import PlanOptions, planned, planned_from
+    from gpuyard.cli.plan_settings import PlanOptions, check_targets, planned, planned_from
     from gpuyard.cli.plan_views import show_plan
-    from gpuyard.core.errors import GpuyardError
+    from gpuyard.core.errors import GpuyardError, InputError
     from gpuyard.policies.partition.deployment_files import as_json, load_plan
     from gpuyard.policies.partition.moves import moves
     from gpuyard.traces.services import read_asked
 
+    check_targets({"output": output, "picture": picture}, (tasks, profile, scheduler, devices, before))
     options = PlanOptions(gpus, policy, profile, interference, buffer, minimise, faithful, scheduler, devices)
     asked = read_asked(tasks, _rates(rate or []))
     present = load_plan(before) if before is not None else None
-    found, chosen = planned(asked, options) if present is None else planned_from(present, asked, options)
+    try:
+        found, chosen = planned(asked, options) if present is None else planned_from(present, asked, options)
+    except InputError as error:
+        raise asked.located(error, tasks) from None
     told = as_json(found)
     if told["violations"] and not faithful:
         raise GpuyardError(f"the plan of {policy or 'elastic'} does not hold: {told['violations'][0]}")

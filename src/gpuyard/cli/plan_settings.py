@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,17 @@ class PlanOptions:
     def given(self, *names: str) -> list[str]:
         """Those of these options that were given."""
         return [name for name in names if getattr(self, name) is not None]
+
+
+def check_targets(targets: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
+    """Raise InputError for a file to write that is one to read, or that has no folder; by the names of options."""
+    for field, path in targets.items():
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise InputError("is in a folder that does not exist", field=field, value=str(path))
+        if path.exists() and any(each.exists() and path.samefile(each) for each in inputs if each is not None):
+            raise InputError("is read, and cannot be written to as well", field=field, value=str(path))
 
 
 def planned(asked: Asked, options: PlanOptions) -> tuple[Deployment, Partition]:
@@ -122,6 +133,8 @@ def _policy(options: PlanOptions, buffer: float, interference: bool, most_models
     from gpuyard.policies.partition.published.policy import SHIPPED
     from gpuyard.policies.registry import PARTITIONS
 
+    if options.faithful and options.minimise is not None:
+        raise InputError("cannot go with --faithful", field="minimise", value=options.minimise)
     name = options.policy or str(USUAL["policy"])
     values: dict[str, Any] = {"buffer": buffer, "interference": interference}
     values |= {} if most_models is None else {"most_models": most_models}

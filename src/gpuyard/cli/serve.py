@@ -28,7 +28,12 @@ class ServingWorld(StrEnum):
     gpu = "gpu"
 
 
+SIMULATED = ("load", "trace", "seconds", "scale", "seed", "out", "format")
+"""Options that only a simulation has a use for."""
+
+
 def serve(
+    context: typer.Context,
     plan: Annotated[
         Path, typer.Argument(metavar="PLAN|TASKS", help="A plan (gpuyard plan --format json), or services to plan for.")
     ],
@@ -89,11 +94,22 @@ def serve(
             replan=bool(replan), out=out, format=format, policy=policy, quiet=quiet,
         )  # fmt: skip
         return
+    _refuse_simulated(context)
     _serve(
         plan, gpus, state, quiet, body_limit,
         host=host, http_port=http_port, grpc_port=grpc_port, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file,
         executor=world.value, models=models, replan=replan is not False, period_s=period, prepare_s=preparation,
     )  # fmt: skip
+
+
+def _refuse_simulated(context: typer.Context) -> None:
+    """Raise InputError for what was given and would do nothing."""
+    from gpuyard.core.errors import InputError
+
+    for name in SIMULATED:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise InputError("is for --world simulated alone", field=name)
 
 
 def _serve(
@@ -135,14 +151,19 @@ def _check_served(path: Path, deployment: Deployment) -> None:
 
 def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:
     """What to serve: a plan as it is, or one made here for a list of services."""
+    from gpuyard.core.errors import InputError
     from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
     from gpuyard.policies.partition.deployment_files import load_plan
     from gpuyard.policies.registry import PARTITIONS
-    from gpuyard.traces.services import read_services
+    from gpuyard.traces.services import read_asked_services
 
     if path.suffix.lower() == ".json":
         found = load_plan(path)
         return found, PARTITIONS.find("elastic", interference=found.interference, buffer=found.buffer)
-    services, cluster = tuple(read_services(path)), serving_cluster(gpus)
+    asked, cluster = read_asked_services(path), serving_cluster(gpus)
     policy: Partition = PARTITIONS.find("elastic")
-    return Deployment(services, cluster, policy.plan(services, cluster, known_models(cluster))), policy
+    try:
+        planned = policy.plan(asked.services, cluster, known_models(cluster))
+    except InputError as error:
+        raise asked.located(error, path) from None
+    return Deployment(asked.services, cluster, planned), policy

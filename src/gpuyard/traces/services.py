@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ class Asked:
 
     services: tuple[Service, ...]
     applications: tuple[Application, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """By model, the row that asks for it first, where the file has rows."""
+
+    def located(self, error: InputError, path: str | Path) -> InputError:
+        """An error that a planner found; with the place of the model if it is about one, as planners know no files."""
+        about_model = error.file is None and error.field == "model"
+        return error.located(path, self.rows.get(str(error.value))) if about_model else error
 
 
 def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> Asked:
@@ -45,21 +52,38 @@ def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> As
         raise InputError("is for gpulet's applications; this file has its rates", file=path, field="rate")
     source = Source.open(path)
     if Path(path).suffix.lower() not in (".yaml", ".yml"):
-        listed = _unique(path, list(_task_list(source)))
+        listed = list(_task_list(source))
         if not listed:
             raise InputError("names no service with a rate above 0", file=path)
-        return Asked(listed)
+        return Asked(_unique(path, listed), rows=_rows_of_models(listed, []))
     lists = read_lists(source, VERSION, ("services", "applications"))
-    services = _unique(path, [(record.row, _from_record(source, record)) for record in lists["services"]])
-    return Asked(services, _without_twins(path, [from_record(source, each) for each in lists["applications"]]))
+    services = [(record.row, _from_record(source, record)) for record in lists["services"]]
+    applications = [(record.row, from_record(source, record)) for record in lists["applications"]]
+    return Asked(
+        _unique(path, services), _without_twins(path, [each for _, each in applications]),
+        _rows_of_models(services, applications),
+    )  # fmt: skip
 
 
 def read_services(path: str | Path) -> list[Service]:
     """Read a list of services alone."""
+    return list(read_asked_services(path).services)
+
+
+def read_asked_services(path: str | Path) -> Asked:
+    """Read a file that asks for services alone."""
     found = read_asked(path)
     if found.applications:
         raise InputError("has applications, and services alone are asked for", file=path)
-    return list(found.services)
+    return found
+
+
+def _rows_of_models(services: list[tuple[int, Service]], applications: list[tuple[int, Application]]) -> dict[str, int]:
+    stages = [(row, stage) for row, application in applications for stage in application.stages]
+    found: dict[str, int] = {}
+    for row, each in (*services, *stages):
+        found.setdefault(each.model, row)
+    return found
 
 
 def _unique(path: str | Path, found: list[tuple[int, Service]]) -> tuple[Service, ...]:

@@ -11,6 +11,9 @@ from gpuyard.core.errors import InputError
 from gpuyard.traces.source import Source
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_DEEPEST = 100
+"""Levels; far deeper ones would overrun the stack of the parser, and end the process."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ def read_lists(source: Source, version: str, names: tuple[str, ...]) -> dict[str
 def _compose(source: Source) -> tuple[Any, Any]:
     text = source.text()
     try:
+        _check_depth(source, text)
         loader = _Loader(text)
         return loader.get_single_node(), loader.construct_document
     except yaml.MarkedYAMLError as error:
@@ -68,6 +72,14 @@ def _compose(source: Source) -> tuple[Any, Any]:
         raise InputError(f"is not valid YAML: {problem}", file=source.name) from None
 
 
+def _check_depth(source: Source, text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise InputError("is nested too deeply", file=source.name, row=event.start_mark.line + 1)
+
+
 def _record(source: Source, node: Any, construct: Any) -> Record:
     row = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
@@ -76,6 +88,10 @@ def _record(source: Source, node: Any, construct: Any) -> Record:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
+    for key, value in node.value:
+        if value.tag in _NUMBERS and ":" in value.value:
+            rule = "is a number to the base of 60 in YAML: write it without a colon"
+            raise InputError(rule, file=source.name, row=row, field=str(key.value), value=value.value)
     try:
         return Record(row, construct(node))
     except (yaml.YAMLError, ValueError) as error:
