@@ -22,6 +22,7 @@ from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
+from gpuyard.serving.memory import Reserve
 from gpuyard.serving.metrics import Metrics
 from gpuyard.serving.planner import Counts, PlannerProcess, Rhythm
 from gpuyard.serving.protocol.contract import Contract
@@ -65,8 +66,9 @@ class Server:
         interface = Interface(self.front)
         routes = Routes(interface, self.metrics, settings.limits)
         self._interface = interface
+        self._reserve = Reserve(settings.limits.buffered_bytes)
         self._site = Site(
-            routes.handle, settings.limits, token=settings.token,
+            routes.handle, settings.limits, self._reserve, token=settings.token,
             refused=lambda status: self.metrics.count_response(status.http),
         )  # fmt: skip
         self._ready = asyncio.Event()

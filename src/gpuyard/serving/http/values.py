@@ -68,7 +68,7 @@ class HttpLimits:
     body_bytes: int = 64 << 20
     head_bytes: int = 64 << 10
     buffered_bytes: int = 512 << 20
-    """Bodies of all clients together, until they are answered."""
+    """Bodies of all clients together, until they are answered, and answers until they are taken."""
     connections: int = 4096
     pipelined: int = 16
     """Requests that one client may send ahead."""
