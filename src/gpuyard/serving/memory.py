@@ -28,6 +28,10 @@ class Reserve:
     def give(self, size: int) -> None:
         """Count bytes that are no longer kept."""
         self.taken -= size
+        self.pass_through(size)
+
+    def pass_through(self, size: int) -> None:
+        """Note bytes that were here for a moment only."""
         self._returned += size
 
     def tidy(self) -> None:

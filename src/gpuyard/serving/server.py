@@ -15,6 +15,7 @@ import uvloop
 from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition
+from gpuyard.serving.calls import Calls
 from gpuyard.serving.contracts import emulated_contracts
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.front import Front
@@ -114,8 +115,8 @@ class Server:
         settings = self._settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         return await start_grpc(
-            self._interface, f"{host}:{settings.grpc_port}", token=settings.token, tls=settings.tls(),
-            body_bytes=settings.limits.body_bytes, calls=settings.limits.connections,
+            self._interface, f"{host}:{settings.grpc_port}", Calls(settings.limits, self._reserve),
+            token=settings.token, tls=settings.tls(), most=settings.limits.connections,
         )  # fmt: skip
 
     async def _listen(self) -> asyncio.Server:

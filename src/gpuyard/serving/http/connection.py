@@ -112,7 +112,7 @@ class Connection(asyncio.Protocol):
         if self._size > self._site.limits.body_bytes:
             self._refuse(self._site.too_large())
         elif not self._site.reserve.take(len(body)):
-            self._refuse(ProtocolError(Status.UNAVAILABLE, "too many bodies are waiting for their answers"))
+            self._refuse(ProtocolError(Status.CROWDED, "too many bodies are waiting for their answers"))
         else:
             self._buffered += len(body)
             self._body.append(body)

@@ -54,7 +54,7 @@ def json_response(content: object, status: int = 200) -> Response:
 def error_response(error: ProtocolError) -> Response:
     """An error as the protocol has it, with what HTTP says besides."""
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    if error.status is Status.UNAVAILABLE:
+    if error.status in (Status.UNAVAILABLE, Status.CROWDED):
         headers = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
     elif error.status is Status.UNAUTHORIZED:
         headers = ((b"www-authenticate", b"Bearer"),)
