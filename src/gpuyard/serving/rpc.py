@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
+import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -16,6 +16,7 @@ from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.grpc_bodies import read_infer, write_config, write_infer
 from gpuyard.serving.protocol.inference import InferAnswer
 from gpuyard.serving.protocol.messages import METHODS, SERVICE, STREAM, messages
+from gpuyard.serving.tokens import shows_token
 
 Call = Callable[[Any, Any], Awaitable[None]]
 
@@ -134,7 +135,7 @@ class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Lets nobody in without the token."""
 
     def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}"
+        self._token = token
 
         async def refuse(_requests: Any, context: Any) -> None:
             status = getattr(grpc.StatusCode, Status.UNAUTHORIZED.grpc)
@@ -145,7 +146,7 @@ class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         """Look at the metadata of a call before anything else."""
         given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
-        if hmac.compare_digest(str(given).encode(), self._expected.encode()):
+        if shows_token(str(given).encode(), self._token):
             return await continuation(details)
         return self._refusal
 
@@ -158,6 +159,7 @@ async def start_grpc(
         interceptors=[TokenCheck(token)] if token else [], options=calls.options(), maximum_concurrent_rpcs=most
     )
     server.add_generic_rpc_handlers((GrpcService(interface, calls).handlers(),))
+    _check_free(address)
     try:
         if tls is None:
             port = server.add_insecure_port(address)
@@ -167,3 +169,17 @@ async def start_grpc(
         raise InputError("cannot be listened on", field="grpc_port", value=address) from None
     await server.start()
     return server, port
+
+
+def _check_free(address: str) -> None:
+    """Raise if a port is taken: gRPC would say so itself, on lines of its own."""
+    host, _, port = address.rpartition(":")
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(where)
+            trial.listen()
+    except OSError as error:
+        rule = f"cannot be listened on: {error.strerror or error}"
+        raise InputError(rule, field="grpc_port", value=int(port)) from None

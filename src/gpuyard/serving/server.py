@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import ssl
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from gpuyard.serving.planner import Counts, PlannerProcess, Rhythm
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.repository import read_repository
 from gpuyard.serving.rpc import start_grpc
-from gpuyard.serving.settings import ServeSettings
+from gpuyard.serving.settings import TOKEN_VARIABLE, ServeSettings
 from gpuyard.serving.state import StateFolder
 
 TICK_S = 0.02
@@ -206,4 +207,5 @@ def serve(
     async def run() -> None:
         await Server(origin, policy, settings, state).run(say_ready)
 
+    os.environ.pop(TOKEN_VARIABLE, None)  # no process that is started from here needs it
     uvloop.run(run())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Callable
 from time import monotonic
 
@@ -11,6 +10,7 @@ from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.values import HttpLimits, Request, Response
 from gpuyard.serving.memory import Reserve
 from gpuyard.serving.protocol.errors import ProtocolError, Status
+from gpuyard.serving.tokens import shows_token
 
 Handler = Callable[[Request, Callable[[Response], None]], None]
 SWEEP_S = 0.5
@@ -33,7 +33,7 @@ class Site:
         self.handle = handler
         self.limits, self.reserve = limits, reserve
         self.closing = False
-        self._token = f"Bearer {token}".encode() if token else b""
+        self._token = token
         self._refused = refused
         self._connections: set[Connection] = set()
 
@@ -54,7 +54,7 @@ class Site:
 
     def admit(self, headers: dict[bytes, bytes]) -> ProtocolError | None:
         """Why a request is refused by its head alone; None if it is not."""
-        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
+        if self._token and not shows_token(headers.get(b"authorization", b""), self._token):
             return ProtocolError(Status.UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.body_bytes:
