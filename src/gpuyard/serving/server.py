@@ -26,7 +26,7 @@ from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.memory import Reserve
 from gpuyard.serving.metrics import Metrics
-from gpuyard.serving.planner import Counts, PlannerProcess, Rhythm
+from gpuyard.serving.planner import Counts, ServingPlanner, Rhythm
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.repository import read_repository
 from gpuyard.serving.rpc import start_grpc
@@ -161,15 +161,15 @@ class Server:
             await asyncio.sleep(TICK_S)
             self.front.tick()
 
-    def _start_planner(self, background: list[asyncio.Task[None]]) -> PlannerProcess | None:
+    def _start_planner(self, background: list[asyncio.Task[None]]) -> ServingPlanner | None:
         if not self._settings.replan:
             return None
         rhythm = Rhythm(self._settings.period_s, self._settings.count_every_s)
-        planner = PlannerProcess(self._services, self._deployment, self._policy, rhythm)
+        planner = ServingPlanner(self._services, self._deployment, self._policy, rhythm)
         background.append(asyncio.create_task(self._follow(planner, rhythm)))
         return planner
 
-    async def _follow(self, planner: PlannerProcess, rhythm: Rhythm) -> None:
+    async def _follow(self, planner: ServingPlanner, rhythm: Rhythm) -> None:
         """Count requests, and once a period see whether another plan is due."""
         before, counts = self._arrived(), []
         each_period = max(round(rhythm.period_s / rhythm.count_every_s), 1)
@@ -179,7 +179,7 @@ class Server:
             counts.append({name: count - before[name] for name, count in now.items()})
             before = now
             if len(counts) >= each_period and not self.front.changing:
-                found, counts = await planner.revise(counts), []
+                found, counts = await planner.revise(counts, self.front.deployment or self._deployment), []
                 if found is not None:
                     self.front.deploy(found)
 
