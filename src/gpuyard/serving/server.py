@@ -26,7 +26,7 @@ from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.memory import Reserve
 from gpuyard.serving.metrics import Metrics
-from gpuyard.serving.planner import Counts, ServingPlanner, Rhythm
+from gpuyard.serving.planner import Counts, Rhythm, ServingPlanner
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.repository import read_repository
 from gpuyard.serving.rpc import start_grpc
