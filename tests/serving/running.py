@@ -71,15 +71,23 @@ class Running(NamedTuple):
 
     def gpu_processes(self) -> list[int]:
         """The process ids of its GPU processes."""
-        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        pids = {int(pid) for each in children for pid in each.read_text().split()}
-        return sorted(pid for pid in pids if b"serving.gpu.process" in _command(pid))
+        return [pid for pid in children(self.process.pid) if b"serving.gpu.process" in command(pid)]
+
+    def planners(self) -> list[int]:
+        """The process ids of those that revise plans."""
+        return [pid for pid in children(self.process.pid) if b"spawn_main" in command(pid)]
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.http), timeout=PATIENCE_S)
 
 
-def _command(pid: int) -> bytes:
+def children(process: int) -> list[int]:
+    """The process ids of all that a process has started and that have not ended."""
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return sorted({int(pid) for each in lists for pid in each.read_text().split()})
+
+
+def command(pid: int) -> bytes:
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -99,9 +107,9 @@ def answer(request: Request, **options: Any) -> tuple[int, bytes]:
 @contextmanager
 def serving(plan: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Running]:
     """A server for a plan or services; ended at the end, if it has not been before."""
-    command = [sys.executable, "-m", "gpuyard", "serve", str(plan), "--http-port", "0", "--grpc-port", "0"]
+    words = [sys.executable, "-m", "gpuyard", "serve", str(plan), "--http-port", "0", "--grpc-port", "0"]
     process = subprocess.Popen(
-        [*command, "--preparation", "0.05", *options],
+        [*words, "--preparation", "0.05", *options],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | (env or {}),
     )  # fmt: skip
     assert process.stdout is not None

@@ -1,10 +1,12 @@
 """Plans follow the rates, and a server that is started again goes on with the plan it had come to."""
 
 import json
+import os
+import signal
 from collections import Counter
 from pathlib import Path
 
-from tests.serving.running import BERT, Running, crowd, eventually, serving
+from tests.serving.running import BERT, PATIENCE_S, Running, crowd, eventually, serving
 from tests.serving.test_server_faults import check_counts
 
 from gpuyard.policies.partition.deployment_files import load_plan
@@ -47,3 +49,24 @@ def test_a_plan_grows_with_its_load_without_losing_a_request_and_outlives_the_se
         assert batches(server, "bert") == sorted({turn.batch for each in later.plan.slices for turn in each.turns
                                                  if turn.service == "bert"})  # fmt: skip
         assert server.infer("bert", BERT) == 200
+
+
+def test_a_process_that_revises_plans_is_replaced_when_it_dies_and_that_is_said_once(tmp_path: Path) -> None:
+    path = tmp_path / "services.yaml"
+    path.write_text(SMALL)
+    with serving(path, "--period", "0.5") as server:
+        for _ in range(2):
+            eventually(lambda: len(server.planners()) == 1, "it is there")
+            [planner] = server.planners()
+            os.kill(planner, signal.SIGKILL)
+            eventually(lambda: server.planners() not in ([], [planner]), "another one is there")  # noqa: B023
+        assert server.infer("bert", BERT) == 200
+
+        def grown() -> bool:
+            crowd(server.http, 480, name="bert", body=BERT)
+            return server.metric("gpuyard_plans_total") >= 2
+
+        eventually(grown, "plans follow the rates again")
+        server.process.terminate()
+        _, told = server.process.communicate(timeout=PATIENCE_S)
+    assert told.count("the process that revises plans has died") == 1

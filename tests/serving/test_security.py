@@ -10,7 +10,7 @@ from urllib.request import Request
 
 import grpc
 import pytest
-from tests.serving.running import Running, answer, serving
+from tests.serving.running import Running, answer, children, serving
 
 from gpuyard.cli import main
 from gpuyard.core.errors import InputError
@@ -82,7 +82,8 @@ def test_ports_that_are_taken_are_said_in_one_line(services: Path, server: Runni
     command = [sys.executable, "-m", "gpuyard", "serve", str(services), *options]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert "cannot be listened on" in ended.stderr.splitlines()[-1]
+    [line] = ended.stderr.splitlines()
+    assert "cannot be listened on" in line
 
 
 def test_over_tls_with_a_token(services: Path, tmp_path: Path) -> None:
@@ -94,21 +95,26 @@ def test_over_tls_with_a_token(services: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     if made.returncode:
         pytest.skip("no openssl to make a certificate with")
-    options = ("--no-replan", "--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key))
+    options = ("--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key))
     with serving(services, *options, env={TOKEN_VARIABLE: TOKEN}) as server:
         trusted = ssl.create_default_context(cafile=str(cert))
         url = f"https://127.0.0.1:{server.http}/v2/health/live"
         shown = {"Authorization": f"Bearer {TOKEN}"}
         assert answer(Request(url, headers=shown), context=trusted)[0] == 200
+        assert answer(Request(url, headers={"Authorization": f"bearer {TOKEN}"}), context=trusted)[0] == 200
         for wrong in ({}, {"Authorization": "Bearer guess"}, {"Authorization": TOKEN}):
             assert answer(Request(url, headers=wrong), context=trusted)[0] == 401
         credentials = grpc.ssl_channel_credentials(cert.read_bytes())
         with grpc.secure_channel(f"localhost:{server.grpc}", credentials) as channel:
             live = channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
             assert live(b"", metadata=[("authorization", f"Bearer {TOKEN}")], timeout=60) == b"\x08\x01"
+            assert live(b"", metadata=[("authorization", f"bearer {TOKEN}")], timeout=60) == b"\x08\x01"
             with pytest.raises(grpc.RpcError) as refused:
                 live(b"", timeout=60)
             assert refused.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        started = children(server.process.pid)
+        assert set(server.gpu_processes()) < set(started)  # and the one that revises plans
+        assert not any(TOKEN.encode() in Path(f"/proc/{each}/environ").read_bytes() for each in started)
         server.process.terminate()
         told = server.process.communicate(timeout=60)
         assert TOKEN not in "".join(told)

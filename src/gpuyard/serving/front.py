@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from gpuyard.core.service import Service
@@ -114,6 +114,10 @@ class Front:
         if found is None:
             raise ProtocolError(Status.UNKNOWN, f"model '{name}' is not there; there are: {', '.join(self.contracts)}")
         return found
+
+    def needed(self, request: InferRequest) -> InferRequest:
+        """What has to be kept of a request that has been checked: emulated GPUs read no inputs."""
+        return replace(request, inputs=()) if self._workers.executor == "emulated" else request
 
     def infer(self, request: InferRequest, done: Done) -> None:
         """Answer a request, now or later; `done` is called exactly once."""

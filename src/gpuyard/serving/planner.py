@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -44,6 +45,44 @@ def _serve(
             return
 
 
+LOST = "gpuyard: the process that revises plans has died; another one takes over, now and whenever that happens"
+
+
+class PlannerLost(Exception):  # noqa: N818
+    """The process has ended, and what it was asked with it."""
+
+
+class ServingPlanner:
+    """Revises plans in a process that is replaced when it dies."""
+
+    def __init__(self, services: Sequence[Service], deployment: Deployment, policy: Partition, rhythm: Rhythm) -> None:
+        self._services, self._policy, self._rhythm = services, policy, rhythm
+        self._process = PlannerProcess(services, deployment, policy, rhythm)
+        self._said = self._closed = False
+
+    async def revise(self, counts: list[Counts], deployment: Deployment) -> Deployment | None:
+        """Another deployment, if the counts of the last period call for one; `deployment` is the one in force."""
+        try:
+            return await self._process.revise(counts)
+        except PlannerLost:
+            if not self._closed:
+                self._replace(deployment)
+            return None
+
+    def _replace(self, deployment: Deployment) -> None:
+        """Begin again with the plan in force; what was counted so far is lost."""
+        self._process.close()
+        self._process = PlannerProcess(self._services, deployment, self._policy, self._rhythm)
+        if not self._said:
+            print(LOST, file=sys.stderr, flush=True)
+        self._said = True
+
+    def close(self) -> None:
+        """End the process."""
+        self._closed = True
+        self._process.close()
+
+
 class PlannerProcess:
     """Asks the process once a period."""
 
@@ -56,7 +95,7 @@ class PlannerProcess:
         theirs.close()
 
     async def revise(self, counts: list[Counts]) -> Deployment | None:
-        """Another deployment, if the counts of the last period call for one; None also if the process is gone."""
+        """Another deployment, if the counts of the last period call for one; raises if the process is gone."""
         loop, answered = asyncio.get_running_loop(), asyncio.Event()
         try:
             self._ours.send(counts)
@@ -64,7 +103,7 @@ class PlannerProcess:
             await answered.wait()
             found: Deployment | None = self._ours.recv()
         except (EOFError, OSError):
-            return None
+            raise PlannerLost from None
         finally:
             loop.remove_reader(self._ours.fileno())
         return found

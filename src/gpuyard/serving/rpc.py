@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+import socket
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
 
 from gpuyard.core.errors import InputError
+from gpuyard.serving.calls import Calls
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.grpc_bodies import read_infer, write_config, write_infer
 from gpuyard.serving.protocol.inference import InferAnswer
 from gpuyard.serving.protocol.messages import METHODS, SERVICE, STREAM, messages
+from gpuyard.serving.tokens import shows_token
+
+Call = Callable[[Any, Any], Awaitable[None]]
 
 
 class GrpcService:
     """From messages to answers; each method of the protocol has one of its name here, in small letters."""
 
-    def __init__(self, interface: Interface) -> None:
-        self._interface = interface
+    def __init__(self, interface: Interface, calls: Calls) -> None:
+        self._interface, self._calls = interface, calls
         self._messages = messages()
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """What a gRPC server needs to call the methods."""
-        found = {name: self._handler(name) for name in METHODS}
-        request, response = self._messages["ModelInferRequest"], self._messages["ModelStreamInferResponse"]
-        found[STREAM] = grpc.stream_stream_rpc_method_handler(
-            self._stream, request.FromString, response.SerializeToString
-        )
+        """What a gRPC server needs to call the methods: as streams of bytes, so that reading waits for a place."""
+        found = {name: grpc.stream_stream_rpc_method_handler(self._handler(name)) for name in METHODS}
+        found[STREAM] = grpc.stream_stream_rpc_method_handler(_aborting(self._stream))
         return grpc.method_handlers_generic_handler(SERVICE, found)
 
-    def _handler(self, name: str) -> Any:
+    def _handler(self, name: str) -> Call:
         answer: Callable[[Any], Awaitable[Any]] = getattr(self, "_" + _small(name))
+        kind = self._messages[f"{name}Request"]
 
-        async def call(request: Any, context: Any) -> Any:
-            try:
-                return await answer(request)
-            except ProtocolError as error:
-                await context.abort(getattr(grpc.StatusCode, error.status.grpc), str(error))
+        async def call(_requests: Any, context: Any) -> None:
+            await self._calls.write(context, await answer(await self._calls.read(context, kind)))
 
-        request, response = self._messages[f"{name}Request"], self._messages[f"{name}Response"]
-        return grpc.unary_unary_rpc_method_handler(call, request.FromString, response.SerializeToString)
+        return _aborting(call)
 
     async def _server_live(self, _request: Any) -> Any:
         return self._messages["ServerLiveResponse"](live=True)
@@ -84,23 +82,55 @@ class GrpcService:
         return self._messages["RepositoryModelUnloadResponse"]()
 
     async def _model_infer(self, request: Any) -> Any:
-        asked = read_infer(self._interface.contract(request.model_name, request.model_version), request)
+        front = self._interface.front
+        contract = self._interface.contract(request.model_name, request.model_version)
+        asked = front.needed(read_infer(contract, request))
+        request.Clear()
+        size = sum(len(each.content) for each in asked.inputs)
+        self._calls.take(size)
         result: asyncio.Future[InferAnswer | ProtocolError] = asyncio.get_running_loop().create_future()
-        self._interface.front.infer(asked, lambda found: None if result.done() else result.set_result(found))
+
+        def done(found: InferAnswer | ProtocolError) -> None:
+            self._calls.reserve.give(size)
+            if not result.done():
+                result.set_result(found)
+
+        front.infer(asked, done)
         answer = await result
         if isinstance(answer, ProtocolError):
             raise answer
         return write_infer(asked, answer)
 
-    async def _stream(self, requests: AsyncIterator[Any], _context: Any) -> AsyncIterator[Any]:
+    async def _stream(self, _requests: Any, context: Any) -> None:
+        self._calls.begin_stream()
+        try:
+            while (raw := await context.read()) is not grpc.aio.EOF:
+                await self._calls.write(context, await self._stream_answer(raw))
+        finally:
+            self._calls.end_stream()
+
+    async def _stream_answer(self, raw: bytes) -> Any:
         """Answer one request after another; an error does not end the stream."""
-        response = self._messages["ModelStreamInferResponse"]
-        async for request in requests:
-            try:
-                yield response(infer_response=await self._model_infer(request))
-            except ProtocolError as error:
-                told = {"model_name": request.model_name, "id": request.id}  # whose error it is
-                yield response(error_message=str(error), infer_response=told)
+        request, response = self._messages["ModelInferRequest"], self._messages["ModelStreamInferResponse"]
+        asked: Any = None
+        try:
+            asked = self._calls.parse(request, raw)
+            return response(infer_response=await self._model_infer(asked))
+        except ProtocolError as error:
+            told = {} if asked is None else {"model_name": asked.model_name, "id": asked.id}  # whose error it is
+            return response(error_message=str(error), infer_response=told)
+
+
+def _aborting(call: Call) -> Call:
+    """A call that ends with the status of what it raises."""
+
+    async def found(requests: Any, context: Any) -> None:
+        try:
+            await call(requests, context)
+        except ProtocolError as error:
+            await context.abort(getattr(grpc.StatusCode, error.status.grpc), str(error))
+
+    return found
 
 
 def _small(name: str) -> str:
@@ -111,32 +141,31 @@ class TokenCheck(grpc.aio.ServerInterceptor):  # type: ignore[misc]
     """Lets nobody in without the token."""
 
     def __init__(self, token: str) -> None:
-        self._expected = f"Bearer {token}"
+        self._token = token
 
-        async def refuse(_request: Any, context: Any) -> None:
+        async def refuse(_requests: Any, context: Any) -> None:
             status = getattr(grpc.StatusCode, Status.UNAUTHORIZED.grpc)
             await context.abort(status, "a token is needed: authorization: Bearer TOKEN")
 
-        self._refusal = grpc.unary_unary_rpc_method_handler(refuse)
+        self._refusal = grpc.stream_stream_rpc_method_handler(refuse)
 
     async def intercept_service(self, continuation: Any, details: Any) -> Any:
         """Look at the metadata of a call before anything else."""
         given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
-        if hmac.compare_digest(str(given).encode(), self._expected.encode()):
+        if shows_token(str(given).encode(), self._token):
             return await continuation(details)
         return self._refusal
 
 
 async def start_grpc(
-    interface: Interface, address: str, *, token: str, tls: tuple[bytes, bytes] | None, body_bytes: int, calls: int
+    interface: Interface, address: str, calls: Calls, *, token: str, tls: tuple[bytes, bytes] | None, most: int
 ) -> tuple[grpc.aio.Server, int]:
-    """Listen; returns the server and its port. `tls` has the key and the certificates."""
-    options = [("grpc.max_receive_message_length", body_bytes), ("grpc.max_send_message_length", -1)]
-    options += [("grpc.so_reuseport", 0)]
+    """Listen for at most so many calls at once; returns the server and its port. `tls`: the key and certificates."""
     server = grpc.aio.server(
-        interceptors=[TokenCheck(token)] if token else [], options=options, maximum_concurrent_rpcs=calls
+        interceptors=[TokenCheck(token)] if token else [], options=calls.options(), maximum_concurrent_rpcs=most
     )
-    server.add_generic_rpc_handlers((GrpcService(interface).handlers(),))
+    server.add_generic_rpc_handlers((GrpcService(interface, calls).handlers(),))
+    _check_free(address)
     try:
         if tls is None:
             port = server.add_insecure_port(address)
@@ -146,3 +175,17 @@ async def start_grpc(
         raise InputError("cannot be listened on", field="grpc_port", value=address) from None
     await server.start()
     return server, port
+
+
+def _check_free(address: str) -> None:
+    """Raise if a port is taken: gRPC would say so itself, on lines of its own."""
+    host, _, port = address.rpartition(":")
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as trial:
+            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            trial.bind(where)
+            trial.listen()
+    except OSError as error:
+        rule = f"cannot be listened on: {error.strerror or error}"
+        raise InputError(rule, field="grpc_port", value=int(port)) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import ssl
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import uvloop
 from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition
+from gpuyard.serving.calls import Calls
 from gpuyard.serving.contracts import emulated_contracts
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.front import Front
@@ -23,12 +25,13 @@ from gpuyard.serving.http.paths import ambiguous
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
+from gpuyard.serving.memory import Reserve
 from gpuyard.serving.metrics import Metrics
-from gpuyard.serving.planner import Counts, PlannerProcess, Rhythm
+from gpuyard.serving.planner import Counts, Rhythm, ServingPlanner
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.repository import read_repository
 from gpuyard.serving.rpc import start_grpc
-from gpuyard.serving.settings import ServeSettings
+from gpuyard.serving.settings import TOKEN_VARIABLE, ServeSettings
 from gpuyard.serving.state import StateFolder
 
 TICK_S = 0.02
@@ -66,8 +69,9 @@ class Server:
         interface = Interface(self.front)
         routes = Routes(interface, self.metrics, settings.limits)
         self._interface = interface
+        self._reserve = Reserve(settings.limits.buffered_bytes)
         self._site = Site(
-            routes.handle, settings.limits, token=settings.token,
+            routes.handle, settings.limits, self._reserve, token=settings.token,
             refused=lambda status: self.metrics.count_response(status.http),
         )  # fmt: skip
         self._ready = asyncio.Event()
@@ -113,8 +117,8 @@ class Server:
         settings = self._settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         return await start_grpc(
-            self._interface, f"{host}:{settings.grpc_port}", token=settings.token, tls=settings.tls(),
-            body_bytes=settings.limits.body_bytes, calls=settings.limits.connections,
+            self._interface, f"{host}:{settings.grpc_port}", Calls(settings.limits, self._reserve),
+            token=settings.token, tls=settings.tls(), most=settings.limits.connections,
         )  # fmt: skip
 
     async def _listen(self) -> asyncio.Server:
@@ -158,15 +162,15 @@ class Server:
             await asyncio.sleep(TICK_S)
             self.front.tick()
 
-    def _start_planner(self, background: list[asyncio.Task[None]]) -> PlannerProcess | None:
+    def _start_planner(self, background: list[asyncio.Task[None]]) -> ServingPlanner | None:
         if not self._settings.replan:
             return None
         rhythm = Rhythm(self._settings.period_s, self._settings.count_every_s)
-        planner = PlannerProcess(self._services, self._deployment, self._policy, rhythm)
+        planner = ServingPlanner(self._services, self._deployment, self._policy, rhythm)
         background.append(asyncio.create_task(self._follow(planner, rhythm)))
         return planner
 
-    async def _follow(self, planner: PlannerProcess, rhythm: Rhythm) -> None:
+    async def _follow(self, planner: ServingPlanner, rhythm: Rhythm) -> None:
         """Count requests, and once a period see whether another plan is due."""
         before, counts = self._arrived(), []
         each_period = max(round(rhythm.period_s / rhythm.count_every_s), 1)
@@ -176,7 +180,7 @@ class Server:
             counts.append({name: count - before[name] for name, count in now.items()})
             before = now
             if len(counts) >= each_period and not self.front.changing:
-                found, counts = await planner.revise(counts), []
+                found, counts = await planner.revise(counts, self.front.deployment or self._deployment), []
                 if found is not None:
                     self.front.deploy(found)
 
@@ -208,4 +212,5 @@ def serve(
     async def run() -> None:
         await Server(origin, policy, settings, state).run(say_ready)
 
+    os.environ.pop(TOKEN_VARIABLE, None)  # no process that is started from here needs it
     uvloop.run(run())

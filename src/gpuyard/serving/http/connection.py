@@ -31,9 +31,11 @@ class Connection(asyncio.Protocol):
         self._busy = self._refused = self._writable = self._half_closed = self._in_turn = False
         self._answered: Request | None = None
         """The request whose response is due."""
-        self._buffered = self._head_size = 0
+        self._buffered = self._head_size = self._answering = self._untaken = 0
         self._since: float | None = None
-        """When the request began that is still being read, or the response that is still being taken."""
+        """When the request began that is still being read."""
+        self._untaken_since: float | None = None
+        """When the client stopped taking what it is sent."""
         self._last = site.now()
         self._begin()
 
@@ -54,8 +56,10 @@ class Connection(asyncio.Protocol):
         """Forget the client; what is being done for it will be done, and answered to nobody."""
         self._transport = None
         self._waiting.clear()
-        self._site.leave(self, self._buffered)
-        self._buffered = 0
+        self._site.leave(self, self._buffered + self._untaken)
+        self._buffered = self._untaken = 0
+        self._begin()
+        del self._parser  # which knows this connection: a circle that would live until the next great collection
 
     def eof_received(self) -> bool:
         """Stay while an answer is due: a client may close its side after its request."""
@@ -129,8 +133,8 @@ class Connection(asyncio.Protocol):
             return
         if self._size > self._site.limits.body_bytes:
             self._refuse(self._site.too_large())
-        elif not self._site.reserve(len(body)):
-            self._refuse(ProtocolError(Status.UNAVAILABLE, "too many bodies are waiting for their answers"))
+        elif not self._site.reserve.take(len(body)):
+            self._refuse(ProtocolError(Status.CROWDED, "too many bodies are waiting for their answers"))
         else:
             self._buffered += len(body)
             self._body.append(body)
@@ -163,11 +167,16 @@ class Connection(asyncio.Protocol):
         self._in_turn = True
         while self._waiting and not self._busy and self._writable:
             self._answered = self._waiting.popleft()
-            self._busy = True
+            self._busy, self._answering = True, len(self._answered.body)
             self._site.handle(self._answered, self._respond)
         self._in_turn = False
         self._tell_refusal()
-        if self._transport is not None and len(self._waiting) < self._site.limits.pipelined and not self._refused:
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Read again, unless the client has sent too much ahead or does not take its answers."""
+        ahead = len(self._waiting) >= self._site.limits.pipelined
+        if self._transport is not None and self._writable and not ahead and not self._refused:
             self._transport.resume_reading()
 
     def _respond(self, response: Response) -> None:
@@ -177,15 +186,20 @@ class Connection(asyncio.Protocol):
             return
         more = self._waiting or self._refusal
         keep = request.keep_alive and not self._site.closing and not (self._half_closed and not more)
+        self._give(self._answering)
         self._write(response.bytes(keep, request))
         self._busy = False
         self._last = self._site.now()
-        self._site.release(self._buffered if not self._waiting else 0)
-        self._buffered = self._buffered if self._waiting else 0
         if not keep:
             self._end()
         elif more:
             self._next()
+
+    def _give(self, size: int) -> None:
+        """A body is no longer kept."""
+        self._site.reserve.give(size)
+        self._buffered -= size
+        self._answering = 0
 
     def _refuse(self, error: ProtocolError) -> None:
         """Read no further request, and say why as soon as all that came before is answered."""
@@ -218,13 +232,22 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """The client does not take its response."""
-        self._writable = False
-        self._since = self._site.now()
+        """The client does not take its response: what it leaves here counts, and nothing more of it is read."""
+        self._writable, self._untaken_since = False, self._site.now()
+        self._pause()
+        size = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if self._site.reserve.take(size):
+            self._untaken = size
+        else:
+            self._abort()
 
     def resume_writing(self) -> None:
         """It does again."""
-        self._writable, self._since = True, None
+        self._writable, self._untaken_since = True, None
+        self._site.reserve.give(self._untaken)
+        self._untaken = 0
+        if self._since is not None:
+            self._since = self._site.now()  # the rest of a request was not read meanwhile
         self._next()
 
     def sweep(self, now: float) -> None:
@@ -234,11 +257,11 @@ class Connection(asyncio.Protocol):
         if self._refused:
             if waited > limits.linger_s:
                 self._abort()
-        elif waited > limits.request_s:
-            if self._writable:
-                self._refuse(ProtocolError(Status.TOO_SLOW, f"the request took longer than {limits.request_s:g} s"))
-            else:
+        elif self._untaken_since is not None:
+            if now - self._untaken_since > limits.request_s:
                 self._abort()
+        elif waited > limits.request_s:
+            self._refuse(ProtocolError(Status.TOO_SLOW, f"the request took longer than {limits.request_s:g} s"))
         elif not self._busy and self._since is None and (now - self._last > limits.idle_s or self._site.closing):
             self._end()
 

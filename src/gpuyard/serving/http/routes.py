@@ -107,14 +107,15 @@ class Routes:
         body, length = self._body(request), request.headers.get(b"inference-header-content-length")
         if length is not None and not length.isdigit():
             raise invalid("Inference-Header-Content-Length is not a number")
-        asked = parse_infer(contract, body, None if length is None else int(length))
+        front = self._interface.front
+        asked = front.needed(parse_infer(contract, body, None if length is None else int(length)))
 
         def done(result: InferAnswer | ProtocolError) -> None:
             response = _answer(asked, result) if isinstance(result, InferAnswer) else error_response(result)
             self._metrics.count_response(response.status)
             respond(response)
 
-        self._interface.front.infer(asked, done)
+        front.infer(asked, done)
 
     def _body(self, request: Request) -> bytes:
         """The body, unpacked; what it would unpack to is bounded like any body."""

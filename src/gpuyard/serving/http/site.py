@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 from collections.abc import Callable
 from time import monotonic
 
 from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.values import HttpLimits, Request, Response
+from gpuyard.serving.memory import Reserve
 from gpuyard.serving.protocol.errors import ProtocolError, Status
+from gpuyard.serving.tokens import shows_token
 
 Handler = Callable[[Request, Callable[[Response], None]], None]
 SWEEP_S = 0.5
@@ -21,40 +22,39 @@ class Site:
     now = staticmethod(monotonic)
 
     def __init__(
-        self, handler: Handler, limits: HttpLimits, *, token: str = "", refused: Callable[[Status], None] | None = None
+        self,
+        handler: Handler,
+        limits: HttpLimits,
+        reserve: Reserve,
+        *,
+        token: str = "",
+        refused: Callable[[Status], None] | None = None,
     ) -> None:
         self.handle = handler
-        self.limits = limits
+        self.limits, self.reserve = limits, reserve
         self.closing = False
-        self._token = f"Bearer {token}".encode() if token else b""
+        self._token = token
         self._refused = refused
         self._connections: set[Connection] = set()
-        self._buffered = 0
 
     def join(self, connection: Connection) -> bool:
         """Note a connection; False if there are too many."""
         self._connections.add(connection)
         return len(self._connections) <= self.limits.connections
 
+    @property
+    def count(self) -> int:
+        """Connections that are open."""
+        return len(self._connections)
+
     def leave(self, connection: Connection, buffered: int) -> None:
         """Forget a connection and what it kept in memory."""
         self._connections.discard(connection)
-        self.release(buffered)
-
-    def reserve(self, size: int) -> bool:
-        """Take memory for a part of a body; False if too much is taken already."""
-        if self._buffered + size > self.limits.buffered_bytes:
-            return False
-        self._buffered += size
-        return True
-
-    def release(self, size: int) -> None:
-        """Give memory back."""
-        self._buffered -= size
+        self.reserve.give(buffered)
 
     def admit(self, headers: dict[bytes, bytes]) -> ProtocolError | None:
         """Why a request is refused by its head alone; None if it is not."""
-        if self._token and not hmac.compare_digest(headers.get(b"authorization", b""), self._token):
+        if self._token and not shows_token(headers.get(b"authorization", b""), self._token):
             return ProtocolError(Status.UNAUTHORIZED, "a token is needed: Authorization: Bearer TOKEN")
         length = headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > self.limits.body_bytes:
@@ -77,6 +77,7 @@ class Site:
             now = self.now()
             for each in list(self._connections):
                 each.sweep(now)
+            self.reserve.tidy()
 
     async def drain(self, longest_s: float) -> None:
         """Answer what is due, take nothing new, and close."""

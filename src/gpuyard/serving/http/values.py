@@ -73,7 +73,7 @@ def json_response(content: object, status: int = 200) -> Response:
 
 def error_response(error: ProtocolError, *headers: tuple[bytes, bytes]) -> Response:
     """An error as the protocol has it, with what HTTP says besides."""
-    if error.status is Status.UNAVAILABLE:
+    if error.status in (Status.UNAVAILABLE, Status.CROWDED):
         headers = ((b"retry-after", b"%d" % RETRY_AFTER_S),)
     elif error.status is Status.UNAUTHORIZED:
         headers = ((b"www-authenticate", b"Bearer"),)
@@ -87,7 +87,7 @@ class HttpLimits:
     body_bytes: int = 64 << 20
     head_bytes: int = 64 << 10
     buffered_bytes: int = 512 << 20
-    """Bodies of all clients together, until they are answered."""
+    """Bodies of all clients together, until they are answered, and answers until they are taken."""
     connections: int = 4096
     pipelined: int = 16
     """Requests that one client may send ahead."""

@@ -18,6 +18,8 @@ class Status(Enum):
     HEAD_TOO_LARGE = (431, "RESOURCE_EXHAUSTED")
     INTERNAL = (500, "INTERNAL")
     UNSUPPORTED = (501, "UNIMPLEMENTED")
+    CROWDED = (503, "RESOURCE_EXHAUSTED")
+    """Clients together keep as much here as they may."""
     UNAVAILABLE = (503, "UNAVAILABLE")
     """It cannot be answered in time, or the server is about to end: another server, or a later request, might do."""
 

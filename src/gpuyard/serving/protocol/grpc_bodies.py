@@ -11,6 +11,7 @@ from gpuyard.serving.protocol.inference import (
     InferAnswer,
     InferRequest,
     check_complete,
+    check_id,
     check_outputs,
     check_parameters,
     check_shape,
@@ -36,7 +37,7 @@ def read_infer(contract: Contract, message: Any) -> InferRequest:
         else:
             inputs.append(_from_contents(spec, contract, each))
     names = check_outputs(contract, [(each.name, each.parameters) for each in message.outputs])
-    return InferRequest(contract.name, check_complete(contract, inputs), tuple(inputs), message.id, names)
+    return InferRequest(contract.name, check_complete(contract, inputs), tuple(inputs), check_id(message.id), names)
 
 
 def _from_contents(spec: TensorSpec, contract: Contract, given: Any) -> Tensor:

@@ -44,6 +44,17 @@ class InferAnswer:
     timing: Timing
 
 
+LONGEST_ID = 1024
+"""Letters of a request's id, which every answer carries back."""
+
+
+def check_id(request_id: str) -> str:
+    """The id of a request; raises if it is too long."""
+    if len(request_id) > LONGEST_ID:
+        raise invalid(f"'id' has {len(request_id)} letters; it may have {LONGEST_ID}")
+    return request_id
+
+
 def check_version(version: str) -> None:
     """Raise unless there is such a version of a model."""
     if version not in ("", VERSION):

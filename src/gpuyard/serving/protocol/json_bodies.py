@@ -13,6 +13,7 @@ from gpuyard.serving.protocol.inference import (
     InferAnswer,
     InferRequest,
     check_complete,
+    check_id,
     check_outputs,
     check_parameters,
     check_shape,
@@ -33,7 +34,8 @@ def parse_infer(contract: Contract, body: bytes, json_length: int | None = None)
     outputs = _list(head, "outputs") if "outputs" in head else []
     names = check_outputs(contract, [(each.get("name"), _parameters(each)) for each in outputs])
     binary = _binary(contract, head, outputs)
-    return InferRequest(contract.name, check_complete(contract, inputs), inputs, _text(head, "id"), names, binary)
+    rows, request_id = check_complete(contract, inputs), check_id(_text(head, "id"))
+    return InferRequest(contract.name, rows, inputs, request_id, names, binary)
 
 
 def parse_object(text: bytes) -> dict[str, Any]:

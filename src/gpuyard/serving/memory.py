@@ -1,0 +1,53 @@
+"""The memory that clients may take together, and how it goes back to the machine."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+WORTH_TRIMMING = 32 << 20
+"""Bytes that must have been given back before it pays to tidy up."""
+
+
+class Reserve:
+    """Counts the bytes of bodies and answers that are kept for clients."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.taken = 0
+        self._returned = 0
+
+    def take(self, size: int) -> bool:
+        """Count bytes that are about to be kept; False if there would be too many."""
+        if self.taken + size > self.total:
+            return False
+        self.taken += size
+        return True
+
+    def give(self, size: int) -> None:
+        """Count bytes that are no longer kept."""
+        self.taken -= size
+        self.pass_through(size)
+
+    def pass_through(self, size: int) -> None:
+        """Note bytes that were here for a moment only."""
+        self._returned += size
+
+    def tidy(self) -> None:
+        """Return to the machine what was given back: the allocator keeps buffers that lie between others."""
+        if self._returned >= WORTH_TRIMMING:
+            self._returned = 0
+            trim_heap()
+
+
+def trim_heap() -> None:
+    """Return free memory to the machine, where the C library can."""
+    trim = _malloc_trim()
+    if trim is not None:
+        trim(0)
+
+
+@cache
+def _malloc_trim() -> Any:
+    return getattr(ctypes.CDLL(None), "malloc_trim", None)
