@@ -193,7 +193,6 @@ def _compared(result: LoadResult, answers: Answers, before: Sequence[Counted], b
     except GpuyardError as error:
         return replace(result, unchecked=str(error))
     found = {row["model"]: row for row in result.rows()}
-    pairs = zip(result.asked, before, after, strict=True)
-    return replace(
-        result, compared={each.name: compare(found[each.name], *counted, batch) for each, *counted in pairs}
-    )  # fmt: skip
+    counts = zip(result.asked, before, after, strict=True)
+    compared = {each.name: compare(found[each.name], first, last, batch) for each, first, last in counts}
+    return replace(result, compared=compared)
