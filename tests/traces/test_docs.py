@@ -33,11 +33,11 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(read("replay.csv")) == 100
 
 
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", range(3))
 def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.chdir(tmp_path)
     snippets = blocks("python")
-    assert len(snippets) == 2
+    assert len(snippets) == 3
     exec(compile(snippets[number], str(PAGE), "exec"), {})
 
 

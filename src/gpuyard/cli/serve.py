@@ -155,12 +155,12 @@ def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:
     from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
     from gpuyard.policies.partition.deployment_files import load_plan
     from gpuyard.policies.registry import PARTITIONS
-    from gpuyard.traces.services import read_asked_services
+    from gpuyard.traces.services import read_services
 
     if path.suffix.lower() == ".json":
         found = load_plan(path)
         return found, PARTITIONS.find("elastic", interference=found.interference, buffer=found.buffer)
-    asked, cluster = read_asked_services(path), serving_cluster(gpus)
+    asked, cluster = read_services(path), serving_cluster(gpus)
     policy: Partition = PARTITIONS.find("elastic")
     try:
         planned = policy.plan(asked.services, cluster, known_models(cluster))

@@ -65,12 +65,7 @@ def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> As
     )  # fmt: skip
 
 
-def read_services(path: str | Path) -> list[Service]:
-    """Read a list of services alone."""
-    return list(read_asked_services(path).services)
-
-
-def read_asked_services(path: str | Path) -> Asked:
+def read_services(path: str | Path) -> Asked:
     """Read a file that asks for services alone."""
     found = read_asked(path)
     if found.applications:
@@ -79,11 +74,9 @@ def read_asked_services(path: str | Path) -> Asked:
 
 
 def _rows_of_models(services: list[tuple[int, Service]], applications: list[tuple[int, Application]]) -> dict[str, int]:
-    stages = [(row, stage) for row, application in applications for stage in application.stages]
-    found: dict[str, int] = {}
-    for row, each in (*services, *stages):
-        found.setdefault(each.model, row)
-    return found
+    pairs = [(row, each.model) for row, each in services]
+    pairs += [(row, stage.model) for row, each in applications for stage in each.stages]
+    return {model: row for row, model in reversed(pairs)}
 
 
 def _unique(path: str | Path, found: list[tuple[int, Service]]) -> tuple[Service, ...]:

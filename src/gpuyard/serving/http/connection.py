@@ -181,7 +181,7 @@ class Connection(asyncio.Protocol):
 
     def _respond(self, response: Response) -> None:
         """Called once for each request, at once or later."""
-        request = self._answered
+        request, self._answered = self._answered, None  # its body may be large
         if self._transport is None or request is None:
             return
         more = self._waiting or self._refusal
