@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
 from gpuyard.policies.dispatch.layout import Layout, layout_of
 from gpuyard.policies.partition.deployment import Deployment
@@ -52,6 +53,8 @@ class Front:
         self._now: _Version | None = None
         self._next: _Version | None = None
         self._next_number = 0
+        self.ledger: Ledger | None = None
+        """Which slices hold which parts of the GPUs; None before the first deployment."""
         self.fleet = Fleet(workers, self._on_frame, self._on_lost)
         self.draining = False
         self.on_change: Callable[[Deployment], None] = lambda _: None
@@ -95,6 +98,7 @@ class Front:
             return
         now, old = monotonic(), self._now
         kept = kept_slices(self.deployment, new.deployment)
+        self._take(new.deployment)
         self._dispatcher.change(new.layout, [self._numbers[each.service_id] for each in new.deployment.services], kept)
         self._now, self._next = new, None
         self.switches += 1
@@ -104,6 +108,13 @@ class Front:
             self._run(self._dispatcher.gain(gpu, now))
         self._end_unneeded()
         self.on_change(new.deployment)
+
+    def _take(self, deployment: Deployment) -> None:
+        """Enter the slices of a deployment, in the place of those in force."""
+        if self.ledger is None:
+            self.ledger = deployment.ledger()
+        before = self.deployment
+        deployment.plan.take(self.ledger, instead_of=None if before is None else before.plan)
 
     def _end_unneeded(self) -> None:
         self.fleet.end_unneeded({batch.gpu for batch in self._running.values()})

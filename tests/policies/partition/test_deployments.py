@@ -82,6 +82,7 @@ def test_a_slice_on_a_gpu_that_is_not_there_is_refused(deployment: Deployment, t
         (("slices", 0, "share"), 1e-300, "field slices.0.share: 0 must be a thousandth of a GPU or more"),
         (("slices", 0, "duty_ms"), 0, "field slices.0.duty_ms: 0 must be above 0"),
         (("slices", 0, "models", 0, "service"), "who", "'who' is on a slice, but not among the services"),
+        (("slices", 0, "memory_gb"), 99.0, "field slices: take what is not there: "),
         (("unserved",), [{"service": "who", "model": "vgg16", "rate": 1, "reason": ""}], "'who' finds no place"),
     ],
 )

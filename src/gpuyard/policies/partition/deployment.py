@@ -9,6 +9,7 @@ from math import inf
 
 from gpuyard.core.application import Application
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
+from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.check import Violation, violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
@@ -87,6 +88,13 @@ class Deployment:
             self.services, self.cluster, self.known,
             buffer=buffer, interference=self.interference, published=self.published,
         )  # fmt: skip
+
+    def ledger(self) -> Ledger:
+        """Books of the cluster in which nobody holds anything yet."""
+        books = Ledger()
+        for name, kind in zip(self.cluster.node_names, self.cluster.node_kind, strict=True):
+            books.add_node(name, self.cluster.kinds[kind])
+        return books
 
     def violations(self) -> list[Violation]:
         """All promises that the plan does not keep."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment
@@ -30,6 +30,7 @@ def check_deployment(of: Deployment) -> None:
     for number, part in enumerate(of.plan.slices):
         _check_slice(of, part, f"slices.{number}")
     _check_whole(of)
+    _check_room(of)
 
 
 def _check_slice(of: Deployment, part: Slice, field: str) -> None:
@@ -58,3 +59,11 @@ def _check_whole(of: Deployment) -> None:
         if thousandths > WHOLE:
             rule = f"is more than there is of GPU {gpu}: its slices must have shares of 1 together"
             raise InputError(rule, field="slices", value=thousandths / WHOLE)
+
+
+def _check_room(of: Deployment) -> None:
+    """Nor more memory than the ledger would grant."""
+    try:
+        of.plan.take(of.ledger())
+    except LedgerError as error:
+        raise InputError(f"take what is not there: {error}", field="slices") from None

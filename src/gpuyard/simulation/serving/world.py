@@ -65,6 +65,8 @@ class SimulatedServer:
         self.queues: Queues = new_queues(self.service, len(self.services))
         self.batches: RunningBatches = new_batches(len(self.arrival_s))
         self._totals = np.zeros(2, np.int64)
+        self.ledger = self.deployment.ledger()
+        self.deployment.plan.take(self.ledger)
         self._slices = [self._span(part) for part in self.deployment.plan.slices]
         self.serving = self._serving(
             self._layout(), np.array(self._slices, dtype=np.int64), np.zeros(len(self._slices), np.int8)
@@ -82,7 +84,7 @@ class SimulatedServer:
 
     @property
     def begun(self) -> int:
-        """RunningBatches that have begun so far."""
+        """Batches that have begun so far."""
         return int(self._totals[BEGUN])
 
     def arrival_of(self, request: int) -> float:
@@ -106,6 +108,7 @@ class SimulatedServer:
         A slice of the same size with the same services goes on as it is. The others' batches are run to their end, and
         a new slice begins when its GPU has none of these left. Whoever waits, waits for the new slices.
         """
+        new.plan.take(self.ledger, instead_of=self.deployment.plan)
         kept, old = self._kept(new), self.serving.slices
         self.deployment, before = new, self._slices
         self._slices = self._follow(kept, before)
