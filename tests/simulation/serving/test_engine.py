@@ -14,7 +14,8 @@ from tests.simulation.serving.builders import deployed, part, requests, service,
 
 from gpuyard.core.errors import InputError
 from gpuyard.results import Run, load_run
-from gpuyard.simulation.serving.engine import AT_ONCE, ServingOptions, simulate_serving
+from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
+from gpuyard.simulation.serving.following import AT_ONCE
 from gpuyard.traces.arrivals import poisson
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,20 +8,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from gpuyard._version import __version__
 from gpuyard.core.arguments import check_number
 from gpuyard.core.interrupts import interrupts_between_steps
+from gpuyard.policies.controller import control
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.results import Run, summarise_serving
-from gpuyard.simulation.serving.following import Following, Replanning
+from gpuyard.simulation.serving.following import FollowedServer, Replanning, follower
 from gpuyard.simulation.serving.tables import requests_table, slices_table
 from gpuyard.simulation.serving.world import SimulatedServer, open_server
 from gpuyard.traces.arrivals import Arrivals
-
-AT_ONCE = 200_000
-"""Requests between two looks at the clock and at whether anybody wants to stop."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +52,7 @@ def simulate_serving(
     """
     began, began_cpu = time.perf_counter(), time.process_time()
     server = open_server(deployment, arrivals, options.buffer)
-    following = Following(server, options.replanning) if options.replanning else None
-    stopped_s = _serve(server, following, progress)
+    switches, stopped_s = _serve(server, options.replanning, progress)
     cpu_seconds = time.process_time() - began_cpu
     tables = {"requests": requests_table(server), "slices": slices_table(server)}
     seconds = stopped_s or options.seconds or server.end_s
@@ -65,31 +60,32 @@ def simulate_serving(
     info = _inputs(deployment, arrivals, options) | {
         "end_s": server.end_s,
         "stopped_s": stopped_s,
-        "deployments": 1 + (following.switches if following else 0),
+        "deployments": 1 + switches,
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
     }
     return Run(info, tables | {"services": services}, figures | {"cpu_seconds": cpu_seconds})
 
 
-def _serve(server: SimulatedServer, following: Following | None, progress: Callable[[int], None]) -> float | None:
-    """Let all requests come and be answered; the instant at which somebody stopped it, if so."""
+def _serve(
+    server: SimulatedServer, replanning: Replanning | None, progress: Callable[[int], None]
+) -> tuple[int, float | None]:
+    """Let all requests come and be answered: how often slices changed, and when somebody stopped it, if so."""
+    stopped_s = None
     with interrupts_between_steps() as deliver:
+
+        def between() -> None:
+            progress(server.arrived)
+            deliver()
+
+        world = FollowedServer(server, replanning, between)
         try:
-            while server.arrived < len(server.requests.arrival_s):
-                due_s = following.next_s if following else np.inf
-                server.run_until(min(due_s, server.arrival_of(server.arrived + AT_ONCE)))
-                if following and due_s <= server.now_s:
-                    following.act()
-                progress(server.arrived)
-                deliver()
+            control(world, follower(server, replanning))
         except KeyboardInterrupt:
             stopped_s = server.now_s
             server.admit_no_more()
-            server.close()
-            return stopped_s
         server.close()
-    return None
+    return world.switches, stopped_s
 
 
 def _inputs(deployment: Deployment, arrivals: Arrivals, options: ServingOptions) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,9 @@ from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition
 from gpuyard.policies.partition.replanning import Replanner
 from gpuyard.simulation.serving.world import SimulatedServer
+
+AT_ONCE = 200_000
+"""Requests between two looks at the clock and at whether anybody wants to stop."""
 
 
 @dataclass(frozen=True)
@@ -30,50 +34,80 @@ class Replanning:
         check_number(self.preparation_s, "preparation_s", least=0, most=self.period_s)
 
 
-class Following:
-    """Acts at the instants at which a server would: the end of each period, and when new slices are ready."""
+Counts = tuple[Mapping[int | str, int], ...]
+"""Requests of each service, interval by interval, since the last decision."""
 
-    def __init__(self, server: SimulatedServer, options: Replanning) -> None:
-        self._server, self._options = server, options
-        self._replanner = Replanner(
-            server.deployment, options.policy,
-            period_s=options.period_s, count_every_s=options.count_every_s, also=server.services,
-        )  # fmt: skip
-        self._counts = _counts(server, options.count_every_s)
+
+class FollowedServer:
+    """A simulated server as the controller sees it: a decision is due at the end of each period."""
+
+    def __init__(self, server: SimulatedServer, options: Replanning | None, between: Callable[[], None]) -> None:
+        """`between` is called now and then while requests are served; what it raises ends that."""
+        self._server, self._options, self._between = server, options, between
+        self._counts = _counts(server, options.count_every_s) if options else np.empty((0, 0), np.int64)
         self._counted = 0
-        self._period_end_s = options.period_s
+        self._period_end_s = options.period_s if options else np.inf
         self._ready_s = np.inf
         self._prepared: Deployment | None = None
         self.switches = 0
         """Deployments that have taken over."""
 
     @property
-    def next_s(self) -> float:
-        """When there is something to do."""
-        return min(self._ready_s, self._period_end_s)
+    def now(self) -> float:
+        """Virtual seconds."""
+        return self._server.now_s
 
-    def act(self) -> None:
-        """Do what is due now."""
-        now_s = self._server.now_s
-        if self._prepared is not None and self._ready_s <= now_s:
+    def wait(self, last: Deployment | None) -> bool:  # noqa: ARG002  any decision stands until the period ends
+        """Serve until the end of the period, and go over to slices that become ready meanwhile."""
+        server = self._server
+        while server.arrived < len(server.requests.arrival_s):
+            due_s = min(self._ready_s, self._period_end_s)
+            server.run_until(min(due_s, server.arrival_of(server.arrived + AT_ONCE)))
+            self._switch_if_ready()
+            self._between()
+            if self._period_end_s <= server.now_s:
+                return True
+        return False
+
+    def snapshot(self) -> Counts:
+        """What has been counted since the last period."""
+        assert self._options is not None, "a period ends only where rates are followed"
+        names = [each.service_id for each in self._server.services]
+        rows = self._counts[self._counted : round(self.now / self._options.count_every_s)]
+        return tuple(dict(zip(names, row.tolist(), strict=True)) for row in rows)
+
+    def apply(self, decision: Deployment | None) -> None:
+        """Prepare other slices while the present ones serve."""
+        assert self._options is not None, "a period ends only where rates are followed"
+        self._period_end_s += self._options.period_s
+        self._counted = round(self.now / self._options.count_every_s)
+        if decision is not None:
+            new = self._server.needs_preparation(decision)
+            self._prepared, self._ready_s = decision, self.now + (self._options.preparation_s if new else 0.0)
+            self._switch_if_ready()
+
+    def _switch_if_ready(self) -> None:
+        if self._prepared is not None and self._ready_s <= self.now:
             self._server.switch(self._prepared)
             self.switches += 1
             self._prepared, self._ready_s = None, np.inf
-        if self._period_end_s <= now_s:
-            self._period_end_s += self._options.period_s
-            self._revise(now_s)
 
-    def _revise(self, now_s: float) -> None:
-        names = [each.service_id for each in self._server.services]
-        for row in self._counts[self._counted : round(now_s / self._options.count_every_s)]:
-            self._replanner.count(dict(zip(names, row.tolist(), strict=True)))
-            self._counted += 1
-        found = self._replanner.revise()
-        if found is not None:
-            new = self._server.needs_preparation(found)
-            self._prepared, self._ready_s = found, now_s + (self._options.preparation_s if new else 0.0)
-            if not new:
-                self.act()
+
+def follower(server: SimulatedServer, options: Replanning | None) -> Callable[[Counts], Deployment | None]:
+    """Decide about the next deployment by what was counted; None leaves the present one."""
+    if options is None:
+        return lambda _: None
+    replanner = Replanner(
+        server.deployment, options.policy,
+        period_s=options.period_s, count_every_s=options.count_every_s, also=server.services,
+    )  # fmt: skip
+
+    def decide(counts: Counts) -> Deployment | None:
+        for each in counts:
+            replanner.count(each)
+        return replanner.revise()
+
+    return decide
 
 
 def _counts(server: SimulatedServer, every_s: float) -> Ints:
