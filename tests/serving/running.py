@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
+
 PATIENCE_S = 60.0
 """For whatever must happen at last, however busy the machine is."""
 
@@ -168,3 +170,16 @@ def crowd(port: int, requests: int, clients: int = 16, name: str = "lenet1", bod
         for each in pool.map(client, [requests // clients] * clients):
             found.update(each)
     return Outcome(dict(found), refusal)
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """A certificate for this machine and its key; skips the test where none can be made."""
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("no openssl to make a certificate with")
+    return cert, key

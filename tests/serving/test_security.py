@@ -10,7 +10,7 @@ from urllib.request import Request
 
 import grpc
 import pytest
-from tests.serving.running import Running, answer, children, serving
+from tests.serving.running import Running, answer, certificate, children, serving
 
 from gpuyard.cli import main
 from gpuyard.core.errors import InputError
@@ -87,14 +87,7 @@ def test_ports_that_are_taken_are_said_in_one_line(services: Path, server: Runni
 
 
 def test_over_tls_with_a_token(services: Path, tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
-        capture_output=True, check=False,
-    )  # fmt: skip
-    if made.returncode:
-        pytest.skip("no openssl to make a certificate with")
+    cert, key = certificate(tmp_path)
     options = ("--host", "0.0.0.0", "--tls-cert", str(cert), "--tls-key", str(key))
     with serving(services, *options, env={TOKEN_VARIABLE: TOKEN}) as server:
         trusted = ssl.create_default_context(cafile=str(cert))

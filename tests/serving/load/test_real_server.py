@@ -1,14 +1,13 @@
 """gpuyard load against gpuyard serve: both tell the same story."""
 
 import json
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.serving.running import SERVICES, Running, serving
+from tests.serving.running import SERVICES, Running, certificate, serving
 
 from gpuyard.cli import main
 from gpuyard.core.errors import GpuyardError
@@ -85,14 +84,7 @@ def test_the_command_keeps_a_run(server: Running, tmp_path: Path, capsys: pytest
 
 
 def test_over_tls_with_a_token(services: Path, tmp_path: Path) -> None:
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    made = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(cert)],
-        capture_output=True, check=False,
-    )  # fmt: skip
-    if made.returncode:
-        pytest.skip("no openssl to make a certificate with")
+    cert, key = certificate(tmp_path)
     options = ("--tls-cert", str(cert), "--tls-key", str(key))
     arrivals = poisson({"lenet1": 30.0}, 1.0)
     with serving(services, *options, env={TOKEN_VARIABLE: "shown"}) as server:

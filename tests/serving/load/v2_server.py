@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -31,8 +30,8 @@ class Story:
     )  # fmt: skip
     models: tuple[str, ...] = ("a", "b")
     answer: Callable[[int, str], Answer] = well
-    came: list[tuple[float, str]] = field(default_factory=list)
-    """When each request for inference was whole, and whose it was."""
+    came: list[str] = field(default_factory=list)
+    """Whose requests for inference came, in order."""
     bodies: list[tuple[dict[bytes, bytes], bytes]] = field(default_factory=list)
     said: Counter[tuple[str, Answer]] = field(default_factory=Counter)
     connections: int = 0
@@ -99,7 +98,7 @@ class _Connection(asyncio.Protocol):
         return {"model_stats": [{"name": model, "inference_count": good, "inference_stats": stats}]}
 
     def infer(self, model: str, headers: dict[bytes, bytes], body: bytes) -> None:
-        self.story.came.append((monotonic(), model))
+        self.story.came.append(model)
         self.story.bodies.append((headers, body))
         answer = self.story.answer(len(self.story.came) - 1, model)
         self.story.said[model, answer] += 1
