@@ -82,7 +82,7 @@ class Filling:
         most = self.problem.most_models
         half_slo = self.problem.half_slo_ms
         return [
-            {percent: Slots(table, turns, half_slo, most) for percent, turns in table.turns.items()}
+            {percent: Slots(table, turns, half_slo, most, self.problem.loads) for percent, turns in table.turns.items()}
             for table in self.problem.tables
         ]
 
