@@ -32,6 +32,7 @@ def show_plan(told: dict[str, Any], format: Format) -> None:
 
 def _say_more(told: dict[str, Any]) -> None:
     say(f"{told['gpus_used']} GPU{'' if told['gpus_used'] == 1 else 's'} used")
+    _say_missed(told)
     for each in told["applications"]:
         if each["predicted_latency_ms"] is not None:
             latency, slo_ms = each["predicted_latency_ms"], each["slo_ms"]
@@ -45,6 +46,14 @@ def _say_more(told: dict[str, Any]) -> None:
         say(f"{count or 'no'} move{'' if count == 1 else 's'}{':' if count else ''}")
         for each in told["moves"]:
             say(f"  {each}")
+
+
+def _say_missed(told: dict[str, Any]) -> None:
+    """What requests at random have to expect, of the service where it is worst."""
+    expected = [(each["expected_missed"], each["service"]) for each in told["services"] if each["expected_missed"]]
+    if expected:
+        missed, service = max(expected, key=lambda each: each[0])
+        say(f"expected of requests at random: {missed:.2%} of {service} not in time, and less of all others")
 
 
 def show_outlooks(present: Outlook, others: Sequence[tuple[str, Outlook]], format: Format) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.check_tail import RandomTurn
+from gpuyard.policies.partition.check_tail import MOST_PLACES, RandomTurn
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT, USABLE_MEMORY, network_gbit
@@ -124,20 +125,27 @@ class _Claims:
         return self.plan.tail is not None and name not in self.plan.unserved and name in self.shares
 
     def kept(self, name: int | str) -> bool:
-        """Dealt to turns by what each does, or by what each keeps its promise for; one queue for all is no worse."""
-        load = self.services[name].rate_per_s / self.evenly(name)
-        shares, missed = self.shares[name], self._missed
+        """Even if requests were dealt to turns at random, and each had its own queue; or by what all take together."""
+        load, missed = self.services[name].rate_per_s / self.evenly(name), self._missed
         return (
-            all(each.gpu.at_random(each.part, each.turn).keeps(each.rate * load, missed) for each in shares)
+            all(each.gpu.at_random(each.part, each.turn).keeps(load * each.rate, missed) for each in self.shares[name])
             or sum(self.at_random(name)) >= self.services[name].rate_per_s
         )
 
     def at_random(self, name: int | str) -> list[float]:
-        """Requests a second for which each of its turns keeps the promise."""
-        turns = [(each, each.gpu.at_random(each.part, each.turn)) for each in self.shares[name]]
-        return [
-            turn.most(self._missed) * min(1.0, turn.round_ms / each.gpu.period_ms(each.part)) for each, turn in turns
-        ]
+        """Requests a second for which each of its turns keeps the promise.
+
+        All turns of a service have one queue. In the time of one round of a turn they have so many places together,
+        and each turn is loaded as one that has them all; between whole numbers of places, in proportion.
+        """
+        evenly, found = self.evenly(name), []
+        for each in self.shares[name]:
+            turn = each.gpu.at_random(each.part, each.turn)
+            places = max(min(evenly * turn.round_ms / 1000.0, MOST_PLACES), turn.places)
+            below = turn.with_places(int(places)).most_part(self._missed)
+            above = turn.with_places(ceil(places)).most_part(self._missed)
+            found.append((below + (above - below) * (places % 1.0)) * each.rate)
+        return found
 
     @property
     def _missed(self) -> float:

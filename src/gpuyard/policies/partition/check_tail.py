@@ -16,6 +16,8 @@ from gpuyard.core.arrays import Floats
 
 MOST_WAITING = 240
 """Nobody is taken to wait behind more than about as many; who is there, is counted as missed."""
+MOST_PLACES = 64
+"""Of all turns of a service together: more are counted as if there were no more."""
 DOUBLINGS = 14
 """Of the rounds that are gone through: 2 ** 14 of them."""
 HALVINGS = 12
@@ -42,6 +44,11 @@ class RandomTurn:
         """The time from one full batch to the next."""
         return self.others_ms + self.batch_ms[-1]
 
+    def with_places(self, places: int) -> RandomTurn:
+        """The same with more places: batches take as long as those that are as full."""
+        full = [(k * self.places + places - 1) // places for k in range(1, places + 1)]
+        return RandomTurn(tuple(self.batch_ms[each - 1] for each in full), self.others_ms, self.slo_ms)
+
     def keeps(self, rate_per_s: float, missed: float) -> bool:
         """Whether no more than such a part of so many requests a second is missed."""
         return self._at_most(rate_per_s) <= missed or self.missed(rate_per_s) <= missed
@@ -64,12 +71,15 @@ class RandomTurn:
         begun = float(often @ np.minimum(np.arange(self._most + 1), self.places))
         return max(1.0 - begun / float(often @ lasts) / per_ms, 0.0)
 
-    def most(self, missed: float) -> float:
-        """Requests a second of which such a part is missed, and no more than come evenly."""
-        high = self.places * 1000.0 / self.round_ms
-        if self.keeps(high, missed):
-            return high
-        low = high
+    def most_part(self, missed: float) -> float:
+        """What part of its places may be asked for so that such a part of requests is missed; 1 at the most."""
+        evenly = self.places * 1000.0 / self.round_ms
+        return self._most_per_s(evenly, missed) / evenly
+
+    def _most_per_s(self, evenly: float, missed: float) -> float:
+        if self.keeps(evenly, missed):
+            return evenly
+        low = high = evenly
         while not self.keeps(low, missed):
             low, high = low / 2, low
         for _ in range(HALVINGS):
@@ -97,11 +107,11 @@ class RandomTurn:
     def _after(self, waiting: int, per_ms: float) -> Floats:
         """The chances of how many wait when the turn comes again; none beyond those that it answers in time."""
         if waiting == 0 and self.others_ms == 0.0:
-            return np.eye(1, self._most + 1, 1)[0]
+            return _certain(1, self._most)
         rounds, rest_ms = self._rounds
         lasts_ms, left = self._lasts(waiting, per_ms), max(waiting - self.places, 0)
         late_ms = min(rest_ms, lasts_ms)
-        before = _limited(np.eye(1, self._most + 1, left)[0], per_ms * (lasts_ms - late_ms), rounds * self.places)
+        before = _limited(_certain(left, self._most), per_ms * (lasts_ms - late_ms), rounds * self.places)
         return _limited(before, per_ms * late_ms, self._most)
 
 
@@ -112,10 +122,17 @@ def _limited(chances: Floats, mean: float, most: int) -> Floats:
     return np.append(grown, np.zeros(len(chances) - most - 1))
 
 
+def _certain(count: int, most: int) -> Floats:
+    """Chances that are all of one count."""
+    chances = np.zeros(most + 1)
+    chances[count] = 1.0
+    return chances
+
+
 def _poisson(mean: float, most: int) -> Floats:
     """Chances of 0, 1, … arrivals."""
     if mean <= 0:
-        return np.eye(1, most + 1)[0]
-    steps = np.log(mean) - np.log(np.arange(1, most + 1)) if most else np.empty(0)
+        return _certain(0, most)
+    steps = np.log(mean) - np.log(np.arange(1, most + 1))
     found: Floats = np.exp(np.concatenate([[0.0], np.cumsum(steps)]) - mean)
     return found

@@ -74,6 +74,7 @@ class Contents:
 
     buffer: float
     loads: Loads
+    wanted: Floats  # services: requests a second
     percent: Ints
     service: Ints  # content x turn: its number, or how many there are where there is no turn
     batch: Floats  # content x turn
@@ -97,7 +98,9 @@ class Contents:
         period, batch = np.maximum(takes_ms.sum(axis=-1, keepdims=True), ROUNDING), self.batch[rows]
         window, part = (self.slo_ms[rows] - takes_ms) / period, takes_ms / period
         alone = (batch > 0).sum(axis=-1, keepdims=True) == 1
-        rates: Floats = batch * 1000.0 / period * self.loads.part(batch, window, self.shrinks[rows] * part, alone)
+        together = np.append(self.wanted, 0.0)[self.service[rows]] * period / 1000.0
+        most = self.loads.part(batch, window, self.shrinks[rows] * part, alone, together)
+        rates: Floats = batch * 1000.0 / period * most
         return rates
 
     def values(self, prices: Floats, caps: Floats, pressure: float) -> Floats:
@@ -122,6 +125,7 @@ def contents_of(
     buffer: float,
     most: int,
     loads: Loads,
+    wanted: Floats,
 ) -> Contents:
     """List what slices may hold: up to so many of the services that may use this kind of GPU.
 
@@ -129,12 +133,17 @@ def contents_of(
     """
     parts = []
     for percent, each in turns.items():
-        rooms = ROOMS if loads.table is not None else [each for each in ROOMS if each[1] == 1.0]
-        rooms = rooms if each.pressure.any() else {(0.0, part): None for _, part in rooms}
+        rooms = _rooms(loads, pressed=bool(each.pressure.any()))
         takes = [(each.takes_ms(level, buffer), half_slo_ms * part) for level, part in rooms]
         service, batch = _listed(takes, half_slo_ms, usable, most)
         parts.append(_looked_up(percent, service, batch, each, half_slo_ms, memory_mb))
-    return _joined(parts, buffer, loads)
+    return _joined(parts, buffer, loads, wanted)
+
+
+def _rooms(loads: Loads, *, pressed: bool) -> list[tuple[float, float]]:
+    """Those of ROOMS that differ, where requests come evenly or nobody presses on others."""
+    useful = [(level if pressed else 0.0, part) for level, part in ROOMS if part == 1.0 or loads.table is not None]
+    return list(dict.fromkeys(useful))
 
 
 def contents_with(
@@ -144,6 +153,7 @@ def contents_with(
     held: Sequence[tuple[int, Held]],
     buffer: float,
     loads: Loads,
+    wanted: Floats,
 ) -> Contents:
     """Just these contents, each with the size of its slice."""
     parts = []
@@ -151,15 +161,15 @@ def contents_with(
         filled = (*each, *((len(half_slo_ms), 0),) * (MOST_ON_A_SLICE - len(each)))
         service, batch = np.array([filled]).transpose(2, 0, 1)
         parts.append(_looked_up(percent, service, batch, turns[percent], half_slo_ms, memory_mb))
-    return _joined(parts, buffer, loads)
+    return _joined(parts, buffer, loads, wanted)
 
 
 _Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 
 
-def _joined(parts: Sequence[_Columns], buffer: float, loads: Loads) -> Contents:
+def _joined(parts: Sequence[_Columns], buffer: float, loads: Loads, wanted: Floats) -> Contents:
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
-    return Contents(buffer, loads, *columns)
+    return Contents(buffer, loads, wanted, *columns)
 
 
 def _looked_up(

@@ -156,6 +156,12 @@ def usable_types(service: Service, gpu_types: Sequence[str]) -> tuple[str, ...]:
     return tuple(each for each in gpu_types if not keys or gpu_key(each) in keys)
 
 
+def by_node(latency: Mapping[str, LatencyModel], cluster: Cluster) -> dict[str, LatencyModel]:
+    """What batches take on each node of a cluster, from what they take on each GPU type."""
+    kinds = (cluster.kinds[kind].gpu_type for kind in cluster.node_kind)
+    return {name: latency[kind] for name, kind in zip(cluster.node_names, kinds, strict=True)}
+
+
 def latency_models(
     services: Sequence[Service],
     cluster: Cluster,

@@ -10,6 +10,7 @@ from gpuyard.core.cluster import NodeKind
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition, PartitionPlan, Slice
+from gpuyard.policies.partition.latency import by_node
 from gpuyard.policies.partition.moves import Place
 from gpuyard.policies.partition.problem import HEADROOM, NEEDED
 from gpuyard.policies.partition.tuning import Layout, Tuner, held_by
@@ -130,8 +131,7 @@ class Present:
 
     def taken(self, slices: Sequence[Slice]) -> dict[int | str, float]:
         """Requests a second that these slices can take of each service."""
-        latency = {part.node: self.blank.latency[self.blank.gpu_type(part)] for part in slices}
-        return service_rates(slices, self.blank.service, latency, self.tail)
+        return service_rates(slices, self.blank.service, by_node(self.blank.latency, self.blank.cluster), self.tail)
 
     def valid(self, found: Deployment) -> Deployment | None:
         """Itself, if all is served and every promise kept."""

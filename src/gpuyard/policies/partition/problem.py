@@ -15,7 +15,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.contents import Held, TurnSizes, contents_of, contents_with, turns_of
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
+from gpuyard.policies.partition.latency import LatencyModel, Running, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
 from gpuyard.policies.partition.tail import Loads, loads
 from gpuyard.policies.partition.turn_rates import service_rates
@@ -116,7 +116,8 @@ class Problem:
         for percent, turns in table.turns.items():
             takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
             half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
-            part = self.loads.part(batch, 2 * half / takes - 1.0, turns.shrinks, np.True_)
+            together = self.wanted[:, None] * takes / 1000.0
+            part = self.loads.part(batch, 2 * half / takes - 1.0, turns.shrinks, np.True_, together)
             rates[percent] = np.where(takes <= half, part * batch * 1000.0 / takes, ROUNDING).max(axis=1)
         best: Floats = np.max([rates[WHOLE_GPU], *(rates[a] + rates[b] for a, b in layouts(list(rates)))], axis=0)
         return best
@@ -130,14 +131,16 @@ class Problem:
         turns = {percent: each.of(numbers) for percent, each in table.turns.items()}
         contents = contents_of(
             turns, self.half_slo_ms[numbers], table.model_mb[numbers], np.flatnonzero(table.usable[numbers]),
-            buffer=table.buffer, most=self.most_models, loads=self.loads,
+            buffer=table.buffer, most=self.most_models, loads=self.loads, wanted=self.wanted[numbers],
         )  # fmt: skip
         return GpuWays(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
 
     def kind_with(self, kind: int, held: Sequence[tuple[int, Held]]) -> GpuWays:
         """One kind of GPU with just these contents, for any of the services."""
         table = self.tables[kind]
-        contents = contents_with(table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads)
+        contents = contents_with(
+            table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads, self.wanted
+        )
         return GpuWays(kind, contents, table.gpu_mb, table.gbit, self.wanted)
 
     @cached_property
@@ -220,8 +223,7 @@ class Problem:
     @cached_property
     def latency_of_node(self) -> dict[str, LatencyModel]:
         """By the name of a node."""
-        kinds = [self.cluster.kinds[kind].gpu_type for kind in self.cluster.node_kind]
-        return {name: self.latency[kind] for name, kind in zip(self.cluster.node_names, kinds, strict=True)}
+        return by_node(self.latency, self.cluster)
 
     def rates(self, slices: Sequence[Slice]) -> dict[int | str, float]:
         """What these slices can take of each service."""

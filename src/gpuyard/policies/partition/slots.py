@@ -71,6 +71,7 @@ class Slots:
     half_slo_ms: Floats
     most: int
     loads: Loads
+    wanted: Floats
     _known: dict[float, tuple[Floats, Ints]] = field(default_factory=dict)
 
     @cached_property
@@ -120,11 +121,13 @@ class Slots:
     def _needed(self, requests: Floats, in_play: Ints, takes: Floats, room: Ints) -> tuple[Ints, Floats]:
         """The batch that takes so many requests in a period, on the mean, and what part of it that may be."""
 
+        together = self.wanted[in_play] * self._periods / 1000.0
+
         def part_of(batch: Ints) -> Floats:
             place = (in_play, np.maximum(batch, 1) - 1)
             window = (2 * self.half_slo_ms[in_play] - takes[place]) / self._periods
             shrinks = self.turns.shrinks[place] * takes[place] / self._periods
-            return self.loads.part(batch, window, shrinks, np.bool_(self.most == 1))
+            return self.loads.part(batch, window, shrinks, np.bool_(self.most == 1), together)
 
         def enough(part: Floats) -> Ints:
             wanted = np.ceil(requests / np.maximum(part, TIGHT) - TIGHT)
@@ -149,7 +152,8 @@ class Slots:
         period = time.sum(axis=1, keepdims=True)
         shrinks = self.turns.shrinks[number, np.maximum(batch, 1) - 1] * time / period
         alone = (batch > 0).sum(axis=1, keepdims=True) == 1
-        part = self.loads.part(batch, (2 * self.half_slo_ms[number] - time) / period, shrinks, alone)
+        together = self.wanted[number] * period / 1000.0
+        part = self.loads.part(batch, (2 * self.half_slo_ms[number] - time) / period, shrinks, alone, together)
         rates = np.minimum(part * batch * 1000.0 / period, left[number])
         row = int(best_first((rates * prices[number]).sum(axis=1))[0])
         held = zip(number[row].tolist(), batch[row].tolist(), strict=True)
@@ -166,7 +170,8 @@ class Slots:
         window = (2 * self.half_slo_ms[number] - takes[bears]) / busy[bears]
         shrinks = self.turns.shrinks[place] * takes[bears] / busy[bears]
         rates = np.zeros(len(self.half_slo_ms))
-        rates[number] = self.loads.part(batch, window, shrinks, np.bool_(len(held) == 1)) * batch * 1000.0 / busy[bears]
+        together, alone = self.wanted[number] * busy[bears] / 1000.0, np.bool_(len(held) == 1)
+        rates[number] = self.loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / busy[bears]
         gbit = limits.gbit - float(rates[number] @ self.table.gbit[number])
         memory = limits.memory_mb - float(self.table.model_mb[number].sum())
         return Beside(float(self.turns.pressure[place].max()), bears * PRESSURE_STEP, memory, max(gbit, 0.0)), rates

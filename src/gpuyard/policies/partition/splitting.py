@@ -16,7 +16,8 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import Partition, PartitionPlan
-from gpuyard.policies.partition.latency import LatencyModel
+from gpuyard.policies.partition.latency import LatencyModel, by_node
+from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.profiles.inference.model import BATCHES, ServingGpu
 
 USEFUL_BATCHES = (8, 16, 32)
@@ -55,7 +56,7 @@ def best_split(
 
     def quality(of: Mapping[str, Split]) -> tuple[float, int, float]:
         wanted = with_splits(of)
-        return _quality(policy.plan(wanted, cluster, known), wanted)
+        return _quality(policy.plan(wanted, cluster, known), wanted, by_node(latency, cluster))
 
     tried = [(name, split) for name, found in ways.items() for split in found[1:]]
     best = quality(chosen) if tried else None
@@ -66,9 +67,12 @@ def best_split(
     return with_splits(chosen)
 
 
-def _quality(plan: PartitionPlan, services: Sequence[Service]) -> tuple[float, int, float]:
+def _quality(
+    plan: PartitionPlan, services: Sequence[Service], latency: Mapping[str, LatencyModel]
+) -> tuple[float, int, float]:
     """What is unserved, the GPUs, and the least room, the other way round: less is better."""
-    able, rates = plan.capacity(), {each.service_id: each.rate_per_s for each in services}
+    rates = {each.service_id: each.rate_per_s for each in services}
+    able = service_rates(plan.slices, {each.service_id: each for each in services}, latency, plan.tail)
     missing = sum(plan.unserved[name] / rates[name] for name in plan.unserved)
     room = min(able.get(name, 0.0) / rate for name, rate in rates.items())
     return missing + len(plan.unserved), plan.gpus, -room

@@ -12,11 +12,12 @@ from functools import cache
 from math import exp, sqrt
 from pathlib import Path
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpuyard.core.arrays import Floats
+from gpuyard.core.arrays import Floats, Ints
 
 USUAL_TAIL = 0.99
 TAILS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9999)
@@ -24,6 +25,11 @@ TAILS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9999)
 COUNTED = 0.8
 """The part of what may be missed that turns are loaded for. The rest is for requests that are refused as they come,
 because of others before them that will be dropped: up to a sixth of all that is missed, in simulations."""
+MOST = 0.97
+"""Of what a turn can do evenly, that it is asked for at random, unless a tenth and more of it may be missed. Where turns
+of a service differ, the slower ones drop what others might still answer in time, and that shows when all are full."""
+PLACES = (*range(1, 33), *range(36, 65, 4))
+"""Of batches in the table; more are counted as the last."""
 OCTAVES, STEPS = 4, 8
 """Windows in the table: from 1 to 2, 4, 8 and 16, in so many equal steps each."""
 SHRINKS = 5
@@ -34,41 +40,85 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Loads:
-    """What part of its places a turn may be asked for in each round, on the mean."""
+    """What part of its places a turn may be asked for in each round, on the mean.
+
+    A turn of a service that has more of them can take more: what comes all at once is dealt to all. If all of them
+    together have so many places in the time of one round, the turn is loaded as one that has all these would be. What
+    is taken to be there are the turns that the rate of the service needs at the least, so that plans for different
+    rates need different parts. A plan for some rate must be one for lower rates, too: no part may fall faster than the
+    rate, and it is counted as far as it does not.
+    """
 
     table: Floats | None
-    """Alone or not x batch x window x shrinking; None: requests come evenly, and all of them."""
+    """Alone or not x places x window x shrinking; None: requests come evenly, and all of them."""
+    shared: tuple[Floats, ...] = ()
+    """The same for turns that share their requests with others, with batches of one or more, and of two or more."""
 
     def part(
-        self, batch: ArrayLike, window: ArrayLike, shrinks: ArrayLike, alone: ArrayLike, bunch: int = 1
-    ) -> Floats:  # fmt: skip
+        self,
+        batch: ArrayLike,
+        window: ArrayLike,
+        shrinks: ArrayLike,
+        alone: ArrayLike,
+        together: ArrayLike = 0.0,
+        bunch: int = 1,
+    ) -> Floats:
         """Of turns with these batches, by arrays.
 
         `window` is how long a request may wait until its batch begins, and `shrinks` by how much the time until the
         next turn is less if nobody was there; both in rounds. `alone` says whether it is the only turn of its slice,
-        `bunch` how many requests come at once.
+        `together` how many requests all turns of the service do in a round, and `bunch` how many come at once.
         """
-        batch, window = np.asarray(batch), np.asarray(window, dtype=np.float64)
+        places, window = np.asarray(batch), np.asarray(window, dtype=np.float64)
         if self.table is None:
-            return np.ones(np.broadcast_shapes(batch.shape, window.shape))
+            return np.ones(np.broadcast_shapes(places.shape, window.shape))
         if bunch > 1:
-            return self._of_bunches(batch, window, np.asarray(shrinks), np.asarray(alone), bunch)
-        row = np.asarray(alone).astype(np.int64), np.maximum(batch.astype(np.int64), 1) - 1
+            return self._of_bunches(places, window, np.asarray(shrinks), np.asarray(alone), bunch)
         mantissa, exponent = np.frexp(np.clip(window, 1.0, 2.0**OCTAVES))
-        across = (exponent - 2 + 2.0 * mantissa) * STEPS
-        along = np.clip(np.asarray(shrinks), 0.0, 1.0) * SHRINKS
-        i, j = np.minimum(across.astype(np.int64), OCTAVES * STEPS - 1), np.minimum(along.astype(np.int64), SHRINKS - 1)
-        across, along = across - i, along - j
-        low = self.table[(*row, i, j)] * (1.0 - along) + self.table[(*row, i, j + 1)] * along
-        high = self.table[(*row, i + 1, j)] * (1.0 - along) + self.table[(*row, i + 1, j + 1)] * along
-        return np.where(window >= 1.0 - ROUNDING, low * (1.0 - across) + high * across, 0.0)
+        at = _Point.of(
+            np.asarray(alone).astype(np.int64), (exponent - 2 + 2.0 * mantissa) * STEPS,
+            np.clip(np.asarray(shrinks), 0.0, 1.0) * SHRINKS,
+        )  # fmt: skip
+        found = at.read(self.table, np.maximum(places.astype(np.int64), 1) - 1)
+        together = np.asarray(together)
+        if (together > 1.0).any():
+            row = np.interp(together, PLACES, np.arange(len(PLACES)))
+            low = np.minimum(row.astype(np.int64), len(PLACES) - 2)
+            for least, shared in enumerate(self.shared, start=1):
+                joined = at.read(shared, low) * (low + 1 - row) + at.read(shared, low + 1) * (row - low)
+                found = np.where((together > 1.0) & (places >= least), np.maximum(found, joined), found)
+        return np.where(window >= 1.0 - ROUNDING, found, 0.0)
 
-    def _of_bunches(self, batch: ArrayLike, window: Floats, shrinks: Floats, alone: Floats, bunch: int) -> Floats:
+    def _of_bunches(self, batch: Ints, window: Floats, shrinks: Floats, alone: Floats, bunch: int) -> Floats:
         """A bunch takes places for all of it, or as many whole rounds as it needs, of which the last is in time."""
-        whole, rounds = np.asarray(batch) // bunch, np.ceil(bunch / np.asarray(batch))
+        whole, rounds = batch // bunch, np.ceil(bunch / batch)
         at_once = self.part(whole, window, shrinks, alone) * whole * bunch / batch
         in_turn = self.part(1, (window - rounds + 1.0) / rounds, 0.0, alone) * bunch / (batch * rounds)
         return np.where(whole > 0, at_once, in_turn)
+
+
+class _Point(NamedTuple):
+    """Where in a table to read: positions, and how far each is from there to the next."""
+
+    alone: Ints
+    window: Ints
+    shrinks: Ints
+    across: Floats
+    along: Floats
+
+    @staticmethod
+    def of(alone: Ints, window: Floats, shrinks: Floats) -> _Point:
+        i = np.minimum(window.astype(np.int64), OCTAVES * STEPS - 1)
+        j = np.minimum(shrinks.astype(np.int64), SHRINKS - 1)
+        return _Point(alone, i, j, window - i, shrinks - j)
+
+    def read(self, table: Floats, row: Ints) -> Floats:
+        """Along straight lines."""
+        i, j, along = self.window, self.shrinks, self.along
+        low = table[self.alone, row, i, j] * (1.0 - along) + table[self.alone, row, i, j + 1] * along
+        high = table[self.alone, row, i + 1, j] * (1.0 - along) + table[self.alone, row, i + 1, j + 1] * along
+        found: Floats = low * (1.0 - self.across) + high * self.across
+        return found
 
 
 EVENLY = Loads(None)
@@ -81,7 +131,16 @@ def loads(tail: float | None) -> Loads:
         return EVENLY
     level = int(np.searchsorted(np.array(TAILS) + 1e-12, tail))
     with np.load(TABLE) as file:
-        return Loads(file["parts"][level] / np.float64(2**16 - 1))
+        table = file["parts"][level] / np.float64(2**16 - 1)
+    table = np.minimum(table, 1.0 if TAILS[level] < 0.9 else MOST)
+    return Loads(table, (_no_faster_than_places(table, 1), _no_faster_than_places(table, 2)))
+
+
+def _no_faster_than_places(table: Floats, least: int) -> Floats:
+    """A table in which a part grows no faster than the places do, from so many on; nothing for fewer."""
+    places = np.array(PLACES, dtype=np.float64)[least - 1 :, None, None]
+    found: Floats = np.minimum.accumulate(table[:, least - 1 :] / places, axis=1) * places
+    return np.concatenate([np.zeros_like(found[:, : least - 1]), found], axis=1)
 
 
 def mean_for(most: float, tail: float = USUAL_TAIL) -> float:
@@ -96,7 +155,7 @@ def mean_for(most: float, tail: float = USUAL_TAIL) -> float:
 
 
 def published_rate(mean: int) -> int:
-    """What gpulet plans for: the requests of such a second and one more, without the chance of none; a tenth more above 550."""
+    """What gpulet plans for: the requests of such a second, and one more; it leaves out the chance of none."""
     if mean > 550:
         return int(1.1 * mean)
     chance, below, count = exp(-mean), 0.0, 0

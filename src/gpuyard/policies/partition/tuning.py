@@ -49,6 +49,7 @@ class _Choices:
     shrinks: Floats
     pressure: Floats  # on others, of all together
     slo_ms: Floats  # by service
+    wanted: Floats  # by service: requests a second
 
     def takes_ms(self, pressure: Floats, buffer: float) -> Floats:
         """Choice x pressure x service: the turns of one period."""
@@ -60,7 +61,8 @@ class _Choices:
         """What each of these turns can take in a second."""
         period, batch = takes_ms.sum(axis=2, keepdims=True), self.batches[:, None, :]
         window, shrinks = (self.slo_ms - takes_ms) / period, self.shrinks[:, None, :] * takes_ms / period
-        rates: Floats = loads.part(batch, window, shrinks, np.bool_(len(self.slo_ms) == 1)) * batch * 1000.0 / period
+        alone, together = np.bool_(len(self.slo_ms) == 1), self.wanted * period / 1000.0
+        rates: Floats = loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / period
         return rates
 
 
@@ -159,6 +161,7 @@ class Tuner:
         return _Choices(
             batches, np.reshape(raw, shape), np.reshape(own, shape), np.reshape(gathering, shape),
             np.reshape(shrinks, shape), np.array(others, dtype=np.float64), slo_ms,
+            np.array([self.services[name].rate_per_s for name in names]),
         )  # fmt: skip
 
 

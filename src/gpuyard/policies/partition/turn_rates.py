@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.interface import Slice
+from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.tail import loads
 
@@ -25,23 +25,26 @@ def turn_rates(
 
     Turns are in the order of the slices, `latency` is by node. Several turns of one service take at least the sum: if
     its requests were dealt to them at random, in proportion to what each takes, each turn would get requests at random
-    at its own rate. One queue for all is no worse, for nobody waits at one turn while another has a place.
+    at its own rate. One queue for all is better, for nobody waits at one turn while another has a place: a turn is
+    loaded as one that has the places of all. They are at least as many as the rate of the service needs, so that what
+    some of its turns take can be told without knowing the others.
     """
     turns = [(part, turn) for part in slices for turn in part.turns]
     most = [turn.batch / part.period_s for part, turn in turns]
     if tail is None or not turns:
         return most
+    evenly = PartitionPlan(tuple(slices)).capacity()
     rounds = {id(part): sum(each.takes_s for each in part.turns) for part in slices}
     rows = [
         (
             turn.batch, (services[turn.service].slo_ms / 1000.0 - turn.takes_s) / rounds[id(part)],
             latency[part.node].shrinks(services[turn.service].model, turn.batch, part.thousandths // 10)
             * turn.takes_s / rounds[id(part)],
-            len(part.turns) == 1,
+            len(part.turns) == 1, max(evenly[turn.service], services[turn.service].rate_per_s) * rounds[id(part)],
         ) for part, turn in turns
     ]  # fmt: skip
-    batch, window, shrinks, alone = np.array(rows).T
-    found: list[float] = (loads(tail).part(batch, window, shrinks, alone, bunch) * most).tolist()
+    batch, window, shrinks, alone, together = np.array(rows).T
+    found: list[float] = (loads(tail).part(batch, window, shrinks, alone, together, bunch) * most).tolist()
     return found
 
 

@@ -24,9 +24,9 @@ from math import ceil, floor
 
 import numpy as np
 
-from gpuyard.core.arrays import Floats
+from gpuyard.core.arrays import Floats, Ints
 
-MOST_STATES = 200
+MOST_STATES = 260
 """Of the chain: longer windows are counted as this many places allow."""
 ROUNDING = 1e-9
 
@@ -39,7 +39,7 @@ def missed_part(
     `load` are requests in a round, `places` those of its batch. After a batch of 0, 1, … the turn comes again in
     `lengths`, the last of which is 1. Requests come in bunches of this size, all at once.
     """
-    window = min(window, max(MOST_STATES // places - 1, 1))
+    window = min(window, _longest(places))
     rounds = floor(window + ROUNDING)
     rest = max(window - rounds, 0.0)
     first = places * rounds
@@ -58,6 +58,15 @@ def missed_part(
         chances[0, min(bunch, most)] = 1.0
     often = _stationary(chances)
     return max(1.0 - float(often @ taken) / float(often @ came), 0.0)
+
+
+def is_counted_shorter(places: int, window: float) -> bool:
+    """Whether a longer window would make no difference."""
+    return window >= _longest(places)
+
+
+def _longest(places: int) -> int:
+    return max(MOST_STATES // places - 1, 1)
 
 
 def largest_load(
@@ -87,11 +96,12 @@ def even_lengths(places: int, shrinks: float, *, alone: bool) -> Floats:
     return lengths if alone else np.append(lengths[1], lengths[1:])
 
 
-def _grown(start: Floats | np.ndarray[tuple[int], np.dtype[np.int64]], mean: Floats, most: int, bunch: int) -> Floats:
+def _grown(start: Ints, mean: Floats, most: int, bunch: int) -> Floats:
     """Start x count: the chances of so many waiting after arrivals with these means; nobody waits beyond `most`."""
-    more = np.arange(most + 1) - np.asarray(start)[:, None]
+    more = np.arange(most + 1) - start[:, None]
     times = more // bunch
-    logs = times * np.log(np.maximum(mean / bunch, 1e-300))[:, None] - (mean / bunch)[:, None] - _log_factorials(most)[times]
+    bunches = (mean / bunch)[:, None]
+    logs = times * np.log(np.maximum(bunches, 1e-300)) - bunches - _log_factorials(most)[times]
     chances: Floats = np.where((more >= 0) & (times * bunch == more), np.exp(logs), 0.0)
     chances[:, most] = np.maximum(1.0 - chances[:, :most].sum(axis=1), 0.0)
     return chances
