@@ -125,12 +125,20 @@ class _Claims:
         return self.plan.tail is not None and name not in self.plan.unserved and name in self.shares
 
     def kept(self, name: int | str) -> bool:
-        """Even if requests were dealt to turns at random, and each had its own queue; or by what all take together."""
+        """With all its turns loaded alike, with a queue of its own or one for all; or as each can be."""
         load, missed = self.services[name].rate_per_s / self.evenly(name), self._missed
+        turns = self._turns(name)
         return (
-            all(each.gpu.at_random(each.part, each.turn).keeps(load * each.rate, missed) for each in self.shares[name])
+            all(turn.keeps(load, missed) or turn.with_places(int(places)).keeps(load, missed) for turn, places in turns)
             or sum(self.at_random(name)) >= self.services[name].rate_per_s
         )
+
+    def _turns(self, name: int | str) -> list[tuple[RandomTurn, float]]:
+        """Its turns, and how many places all of them together have in the time of one round of each."""
+        turns = [each.gpu.at_random(each.part, each.turn) for each in self.shares[name]]
+        return [
+            (turn, max(min(self.evenly(name) * turn.round_ms / 1000.0, MOST_PLACES), turn.places)) for turn in turns
+        ]
 
     def at_random(self, name: int | str) -> list[float]:
         """Requests a second for which each of its turns keeps the promise.
@@ -138,12 +146,10 @@ class _Claims:
         All turns of a service have one queue. In the time of one round of a turn they have so many places together,
         and each turn is loaded as one that has them all; between whole numbers of places, in proportion.
         """
-        evenly, found = self.evenly(name), []
-        for each in self.shares[name]:
-            turn = each.gpu.at_random(each.part, each.turn)
-            places = max(min(evenly * turn.round_ms / 1000.0, MOST_PLACES), turn.places)
-            below = turn.with_places(int(places)).most_part(self._missed)
-            above = turn.with_places(ceil(places)).most_part(self._missed)
+        found = []
+        for each, (turn, places) in zip(self.shares[name], self._turns(name), strict=True):
+            below = turn.with_places(int(places)).most_load(self._missed)
+            above = turn.with_places(ceil(places)).most_load(self._missed) if places % 1.0 else below
             found.append((below + (above - below) * (places % 1.0)) * each.rate)
         return found
 

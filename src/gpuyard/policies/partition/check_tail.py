@@ -1,7 +1,7 @@
 """Whether a turn answers requests at random as promised: worked out again for the check, apart from the planner.
 
 The planner looks up what a turn of its kind can take. Here one turn is followed from round to round, with what its
-batches of every size really take, until what waits before it does not change any more.
+batches of every size really take.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ MOST_WAITING = 240
 """Nobody is taken to wait behind more than about as many; who is there, is counted as missed."""
 MOST_PLACES = 64
 """Of all turns of a service together: more are counted as if there were no more."""
-DOUBLINGS = 14
-"""Of the rounds that are gone through: 2 ** 14 of them."""
 HALVINGS = 12
 ROUNDING = 1e-9
 
@@ -49,37 +47,37 @@ class RandomTurn:
         full = [(k * self.places + places - 1) // places for k in range(1, places + 1)]
         return RandomTurn(tuple(self.batch_ms[each - 1] for each in full), self.others_ms, self.slo_ms)
 
-    def keeps(self, rate_per_s: float, missed: float) -> bool:
-        """Whether no more than such a part of so many requests a second is missed."""
-        return self._at_most(rate_per_s) <= missed or self.missed(rate_per_s) <= missed
+    def keeps(self, load: float, missed: float) -> bool:
+        """Whether no more than such a part is missed if it is asked for this part of what it does evenly."""
+        return self._at_most(load) <= missed or self.missed(load) <= missed
 
-    def _at_most(self, rate_per_s: float) -> float:
+    def _at_most(self, load: float) -> float:
         """What would be missed if every request had one chance only, and every round took its whole time."""
-        mean = rate_per_s * self.round_ms / 1000.0
-        counts = np.arange(self.places)
+        mean, counts = load * self.places, np.arange(self.places)
         return max((mean - self.places + float((self.places - counts) @ _poisson(mean, self.places - 1))) / mean, 0.0)
 
-    def missed(self, rate_per_s: float) -> float:
-        """The part of so many requests a second that is not answered in time."""
-        per_ms = rate_per_s / 1000.0
-        after = np.array([self._after(waiting, per_ms) for waiting in range(self._most + 1)])
-        lasts = np.array([self._lasts(waiting, per_ms) for waiting in range(self._most + 1)])
-        for _ in range(DOUBLINGS):
-            after = after @ after
-            after /= after.sum(axis=1, keepdims=True)
-        often = after[0]
-        begun = float(often @ np.minimum(np.arange(self._most + 1), self.places))
-        return max(1.0 - begun / float(often @ lasts) / per_ms, 0.0)
+    def missed(self, load: float) -> float:
+        """The part that is not answered in time if it is asked for this part of what it does evenly."""
+        per_ms, (rounds, rest_ms) = load * self.places / self.round_ms, self._rounds
+        most = (rounds + 1) * self.places
+        waiting = np.arange(most + 1)
+        lasts_ms = self.others_ms + np.array(self.batch_ms)[np.clip(waiting, 1, self.places) - 1]
+        late_ms = np.minimum(rest_ms, lasts_ms)
+        after = np.zeros((most + 1, most + 1))
+        after[waiting, np.maximum(waiting - self.places, 0)] = 1.0
+        after = _with_arrivals(after, per_ms * (lasts_ms - late_ms), rounds * self.places)
+        after = _with_arrivals(after, per_ms * late_ms, most)
+        if self.others_ms == 0.0:  # an idle slice waits for a request, and begins at once
+            after[0], lasts_ms[0] = waiting == 1, 1.0 / per_ms
+        often = np.linalg.solve((np.eye(most + 1) - after + 1.0).T, np.ones(most + 1))
+        begun = float(often @ np.minimum(waiting, self.places))
+        return max(1.0 - begun / float(often @ lasts_ms) / per_ms, 0.0)
 
-    def most_part(self, missed: float) -> float:
-        """What part of its places may be asked for so that such a part of requests is missed; 1 at the most."""
-        evenly = self.places * 1000.0 / self.round_ms
-        return self._most_per_s(evenly, missed) / evenly
-
-    def _most_per_s(self, evenly: float, missed: float) -> float:
-        if self.keeps(evenly, missed):
-            return evenly
-        low = high = evenly
+    def most_load(self, missed: float) -> float:
+        """What part of what it does evenly it may be asked for so that such a part is missed; 1 at the most."""
+        if self.keeps(1.0, missed):
+            return 1.0
+        low = high = 1.0
         while not self.keeps(low, missed):
             low, high = low / 2, low
         for _ in range(HALVINGS):
@@ -94,45 +92,23 @@ class RandomTurn:
         rounds = min(int(window / self.round_ms), max(MOST_WAITING // self.places, 1))
         return rounds, min(max(window - rounds * self.round_ms, 0.0), self.round_ms)
 
-    @property
-    def _most(self) -> int:
-        return (self._rounds[0] + 1) * self.places
 
-    def _lasts(self, waiting: int, per_ms: float) -> float:
-        """How long it is until the turn comes again."""
-        if waiting == 0 and self.others_ms == 0.0:
-            return 1.0 / per_ms
-        return self.others_ms + self.batch_ms[max(min(waiting, self.places), 1) - 1]
-
-    def _after(self, waiting: int, per_ms: float) -> Floats:
-        """The chances of how many wait when the turn comes again; none beyond those that it answers in time."""
-        if waiting == 0 and self.others_ms == 0.0:
-            return _certain(1, self._most)
-        rounds, rest_ms = self._rounds
-        lasts_ms, left = self._lasts(waiting, per_ms), max(waiting - self.places, 0)
-        late_ms = min(rest_ms, lasts_ms)
-        before = _limited(_certain(left, self._most), per_ms * (lasts_ms - late_ms), rounds * self.places)
-        return _limited(before, per_ms * late_ms, self._most)
-
-
-def _limited(chances: Floats, mean: float, most: int) -> Floats:
-    """After so many more at random, of whom nobody joins `most` that are there."""
-    grown = np.convolve(chances[: most + 1], _poisson(mean, most))[: most + 1]
-    grown[most] += 1.0 - grown.sum()
-    return np.append(grown, np.zeros(len(chances) - most - 1))
-
-
-def _certain(count: int, most: int) -> Floats:
-    """Chances that are all of one count."""
-    chances = np.zeros(most + 1)
-    chances[count] = 1.0
-    return chances
+def _with_arrivals(chances: Floats, means: Floats, most: int) -> Floats:
+    """Row by row, the chances after so many more have come on the mean, of whom nobody joins `most` that are there."""
+    counts = chances.shape[1]
+    different, which = np.unique(means, return_inverse=True)
+    more = np.array([_poisson(float(mean), counts - 1) for mean in different])[which]
+    size = 2 * counts
+    grown = np.fft.irfft(np.fft.rfft(chances, size) * np.fft.rfft(more, size), size)[:, :counts]
+    grown[:, most + 1 :] = 0.0
+    grown[:, most] += 1.0 - grown.sum(axis=1)
+    return grown
 
 
 def _poisson(mean: float, most: int) -> Floats:
     """Chances of 0, 1, … arrivals."""
     if mean <= 0:
-        return _certain(0, most)
+        return np.append(1.0, np.zeros(most))
     steps = np.log(mean) - np.log(np.arange(1, most + 1))
     found: Floats = np.exp(np.concatenate([[0.0], np.cumsum(steps)]) - mean)
     return found

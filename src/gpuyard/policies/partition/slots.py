@@ -77,9 +77,11 @@ class Slots:
     @cached_property
     def _periods(self) -> Floats:
         """Some of the longest periods that services bear, in milliseconds."""
-        every = np.unique(np.multiply.outer(ROOMS, self.half_slo_ms))
-        some: Floats = every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))]
-        return some[:, None]
+        every = np.unique(self.half_slo_ms)
+        some = every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))]
+        rooms = ROOMS if self.loads.table is not None else ROOMS[:1]
+        found: Floats = np.unique(np.multiply.outer(rooms, some))[:, None]
+        return found
 
     def _turns(self, pressure: float) -> tuple[Floats, Ints]:
         """Service x batch: what each turn takes, never less for a larger batch; period x service: the largest batch."""
@@ -137,9 +139,11 @@ class Slots:
         if self.loads.table is None:
             return least, np.ones(least.shape)
         plenty = enough(part_of(least))
-        fewer = enough(part_of(plenty))
-        batch = np.where(part_of(fewer) * fewer >= requests, fewer, plenty)
-        return batch, part_of(batch)
+        of_plenty = part_of(plenty)
+        fewer = enough(of_plenty)
+        of_fewer = part_of(fewer)
+        enough_so = of_fewer * fewer >= requests
+        return np.where(enough_so, fewer, plenty), np.where(enough_so, of_fewer, of_plenty)
 
     def _best(self, some: Candidates, groups: Ints, worth: Floats, left: Floats, prices: Floats) -> Held:
         """Of the best group of each period, the one that is worth most with its turns back to back."""

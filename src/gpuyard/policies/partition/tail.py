@@ -7,7 +7,7 @@ points it is read along straight lines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from math import exp, sqrt
 from pathlib import Path
@@ -26,8 +26,8 @@ COUNTED = 0.8
 """The part of what may be missed that turns are loaded for. The rest is for requests that are refused as they come,
 because of others before them that will be dropped: up to a sixth of all that is missed, in simulations."""
 MOST = 0.97
-"""Of what a turn can do evenly, that it is asked for at random, unless a tenth and more of it may be missed. Where turns
-of a service differ, the slower ones drop what others might still answer in time, and that shows when all are full."""
+"""Of what a turn can do evenly, that it is asked for at random, unless more than a tenth of it may be missed. Where
+turns of a service differ, the slower ones drop what others might still answer in time; that shows when all are full."""
 PLACES = (*range(1, 33), *range(36, 65, 4))
 """Of batches in the table; more are counted as the last."""
 OCTAVES, STEPS = 4, 8
@@ -51,8 +51,8 @@ class Loads:
 
     table: Floats | None
     """Alone or not x places x window x shrinking; None: requests come evenly, and all of them."""
-    shared: tuple[Floats, ...] = ()
-    """The same for turns that share their requests with others, with batches of one or more, and of two or more."""
+    shared: Floats = field(default_factory=lambda: np.empty(0))
+    """The same for turns that share their requests with others, twice: with batches of one or more, of two or more."""
 
     def part(
         self,
@@ -84,9 +84,9 @@ class Loads:
         if (together > 1.0).any():
             row = np.interp(together, PLACES, np.arange(len(PLACES)))
             low = np.minimum(row.astype(np.int64), len(PLACES) - 2)
-            for least, shared in enumerate(self.shared, start=1):
-                joined = at.read(shared, low) * (low + 1 - row) + at.read(shared, low + 1) * (row - low)
-                found = np.where((together > 1.0) & (places >= least), np.maximum(found, joined), found)
+            at = at._replace(kind=at.kind + 2 * (places > 1))
+            joined = at.read(self.shared, low) * (low + 1 - row) + at.read(self.shared, low + 1) * (row - low)
+            found = np.where(together > 1.0, np.maximum(found, joined), found)
         return np.where(window >= 1.0 - ROUNDING, found, 0.0)
 
     def _of_bunches(self, batch: Ints, window: Floats, shrinks: Floats, alone: Floats, bunch: int) -> Floats:
@@ -100,23 +100,24 @@ class Loads:
 class _Point(NamedTuple):
     """Where in a table to read: positions, and how far each is from there to the next."""
 
-    alone: Ints
+    kind: Ints
+    """Alone or not."""
     window: Ints
     shrinks: Ints
     across: Floats
     along: Floats
 
     @staticmethod
-    def of(alone: Ints, window: Floats, shrinks: Floats) -> _Point:
+    def of(kind: Ints, window: Floats, shrinks: Floats) -> _Point:
         i = np.minimum(window.astype(np.int64), OCTAVES * STEPS - 1)
         j = np.minimum(shrinks.astype(np.int64), SHRINKS - 1)
-        return _Point(alone, i, j, window - i, shrinks - j)
+        return _Point(kind, i, j, window - i, shrinks - j)
 
     def read(self, table: Floats, row: Ints) -> Floats:
         """Along straight lines."""
-        i, j, along = self.window, self.shrinks, self.along
-        low = table[self.alone, row, i, j] * (1.0 - along) + table[self.alone, row, i, j + 1] * along
-        high = table[self.alone, row, i + 1, j] * (1.0 - along) + table[self.alone, row, i + 1, j + 1] * along
+        kind, i, j, along = self.kind, self.window, self.shrinks, self.along
+        low = table[kind, row, i, j] * (1.0 - along) + table[kind, row, i, j + 1] * along
+        high = table[kind, row, i + 1, j] * (1.0 - along) + table[kind, row, i + 1, j + 1] * along
         found: Floats = low * (1.0 - self.across) + high * self.across
         return found
 
@@ -133,7 +134,7 @@ def loads(tail: float | None) -> Loads:
     with np.load(TABLE) as file:
         table = file["parts"][level] / np.float64(2**16 - 1)
     table = np.minimum(table, 1.0 if TAILS[level] < 0.9 else MOST)
-    return Loads(table, (_no_faster_than_places(table, 1), _no_faster_than_places(table, 2)))
+    return Loads(table, np.concatenate([_no_faster_than_places(table, least) for least in (1, 2)]))
 
 
 def _no_faster_than_places(table: Floats, least: int) -> Floats:
