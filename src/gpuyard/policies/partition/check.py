@@ -93,7 +93,7 @@ def violations(
         if rate < service.rate_per_s * (1 - ROUNDING):
             found.append(Violation(str(service.service_id), "requests a second", rate, service.rate_per_s))
         elif claims.made(service.service_id) and not claims.kept(service.service_id):
-            rule, most = f"requests a second at random, {plan.tail:.4%} in time", claims.at_random(service.service_id)
+            rule, most = f"requests a second at random, {plan.tail:.6g} in time", claims.at_random(service.service_id)
             found.append(Violation(str(service.service_id), rule, sum(most), service.rate_per_s))
     return found
 

@@ -18,7 +18,7 @@ from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
 from gpuyard.policies.partition.tail import Loads, loads
-from gpuyard.policies.partition.turn_rates import service_rates
+from gpuyard.policies.partition.turn_rates import Rates, service_rates
 from gpuyard.policies.partition.ways import GpuWays, Space, Ways, layouts
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
@@ -225,9 +225,9 @@ class Problem:
         """By the name of a node."""
         return by_node(self.latency, self.cluster)
 
-    def rates(self, slices: Sequence[Slice]) -> dict[int | str, float]:
-        """What these slices can take of each service."""
-        return service_rates(slices, self.by_id, self.latency_of_node, self.tail)
+    def rates(self, slices: Sequence[Slice], *, among_others: bool = False) -> Rates:
+        """What these slices can take of each service, as all that there are or as some of those that it needs."""
+        return service_rates(slices, self.by_id, self.latency_of_node, self.tail, among_others=among_others)
 
     def _short(self, slices: Sequence[Slice]) -> dict[int | str, float]:
         done, most = self.rates(slices), PartitionPlan(tuple(slices)).capacity()

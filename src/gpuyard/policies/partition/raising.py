@@ -35,7 +35,7 @@ class _Raising:
 
     def raised(self, plan: PartitionPlan) -> PartitionPlan:
         """On every GPU that does all it can; one that waits for its network would have no use of it."""
-        slices, able = list(plan.slices), self.problem.rates(plan.slices)
+        slices, able = list(plan.slices), self.problem.rates(plan.slices, among_others=True)
         gpus: dict[tuple[str, int], list[int]] = {}
         for number, part in enumerate(slices):
             gpus.setdefault((part.node, part.gpu), []).append(number)
@@ -49,7 +49,7 @@ class _Raising:
     def _raise(self, parts: list[Slice], able: Rates) -> list[Slice]:
         """One GPU; `able` is what all GPUs together can take of each service, and is kept up to date."""
         full: set[tuple[int, int]] = set()
-        here = self.problem.rates(parts)
+        here = self.problem.rates(parts, among_others=True)
         while True:
             rooms = self._rooms(here, able)
             short = [
@@ -60,7 +60,7 @@ class _Raising:
                 return parts
             least, place = min(short)
             tried = self._larger(parts, *place)
-            after = self.problem.rates(tried)
+            after = self.problem.rates(tried, among_others=True)
             then = {name: able[name] + rate - here[name] for name, rate in after.items()}
             rooms_then = self._rooms(after, then)
             helped = rooms_then[parts[place[0]].turns[place[1]].service] > least * (1 + ROUNDING)

@@ -121,11 +121,12 @@ class Rooms:
 
     def missed(self, service: int | str) -> float | None:
         """The part of requests at random that is expected not to be in time; None where none is served."""
+        able = self.able(service)
+        load = self.of.service[service].rate_per_s / able if able else 0.0
         mine = self._turns_of_service[service]
-        total = sum(each.rate for each in mine)
-        return sum(each.rate * self._missed(each) for each in mine) / total if total else None
+        return sum(each.able * self._missed(each, load * each.able) for each in mine) / able if able else None
 
-    def _missed(self, room: TurnRoom) -> float:
+    def _missed(self, room: TurnRoom, rate: float) -> float:
         part, turn, service = room.part, room.turn, self.of.service[room.turn.service]
         latency = self.of.latency[self.of.gpu_type(part)]
         round_s = sum(each.takes_s for each in part.turns)
@@ -133,5 +134,5 @@ class Rooms:
         alone = len(part.turns) == 1
         shrinks = latency.shrinks(service.model, turn.batch, part.thousandths // 10) * turn.takes_s / round_s
         window = (service.slo_ms / 1000.0 - turn.takes_s) / round_s
-        load = room.rate * round_s / turn.batch * places
+        load = rate * round_s / turn.batch * places
         return missed_part(load, places, window, even_lengths(places, shrinks, alone=alone), alone=alone)

@@ -111,8 +111,9 @@ class Tuner:
         return tuple(found)
 
     def rates(self, layout: Layout) -> dict[int | str, float]:
-        """Requests a second that a GPU can take of each service."""
-        return service_rates(self.cut(("", 0), layout), self.services, {"": self.latency}, self.tail)
+        """Requests a second that a GPU can take of each service, as one of those that it needs."""
+        slices = self.cut(("", 0), layout)
+        return service_rates(slices, self.services, {"": self.latency}, self.tail, among_others=True)
 
     def least_gpus(self, service: int | str) -> float:
         """What a request a second takes of GPUs at the least; inf where none answers in time."""
