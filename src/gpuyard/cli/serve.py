@@ -98,7 +98,7 @@ def serve(
     _serve(
         plan, gpus, state, quiet, body_limit,
         host=host, http_port=http_port, grpc_port=grpc_port, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file,
-        executor=world.value, models=models, replan=replan is not False, period_s=period, prepare_s=preparation,
+        executor=world.value, models=models, replan=replan is not False, period=period, prepare_s=preparation,
     )  # fmt: skip
 
 
@@ -113,8 +113,9 @@ def _refuse_simulated(context: typer.Context) -> None:
 
 
 def _serve(
-    plan: Path, gpus: str, state: Path | None, quiet: bool, body_limit: int, *, token_file: Path | None, **options: Any
-) -> None:
+    plan: Path, gpus: str, state: Path | None, quiet: bool, body_limit: int, *,
+    token_file: Path | None, period: float, **options: Any,
+) -> None:  # fmt: skip
     """Serve for real, until a signal comes."""
     from gpuyard.core.arguments import check_number
     from gpuyard.serving.needed import check_needed, quiet_grpc
@@ -122,13 +123,14 @@ def _serve(
     check_number(body_limit, "body_limit", least=1, most=MOST_BODY_MIB, whole=True)
     check_needed(options["executor"])
     quiet_grpc()
+    from gpuyard.policies.partition.tracking import Tracking
     from gpuyard.serving.http.values import HttpLimits
     from gpuyard.serving.server import serve as run
     from gpuyard.serving.settings import ServeSettings, read_token
     from gpuyard.serving.state import StateFolder
 
     limits = HttpLimits(body_bytes=body_limit << 20)
-    settings = ServeSettings(token=read_token(token_file), limits=limits, **options)
+    settings = ServeSettings(token=read_token(token_file), limits=limits, tracking=Tracking.each(period), **options)
     deployment, policy = _deployment(plan, gpus)
     _check_served(plan, deployment)
     folder = StateFolder(state, plan.read_bytes() + gpus.encode()) if state is not None else None
