@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SHOWN = ("service", "model", "batch", "rate", "headroom", "predicted_latency_ms", "slo_ms")
 """Of each turn, in a table."""
+SHOWN_PART = 1e-4
+"""Of requests: less is not told in digits."""
 
 
 def show_plan(told: dict[str, Any], format: Format) -> None:
@@ -49,11 +51,13 @@ def _say_more(told: dict[str, Any]) -> None:
 
 
 def _say_missed(told: dict[str, Any]) -> None:
-    """What requests at random have to expect, of the service where it is worst."""
-    expected = [(each["expected_missed"], each["service"]) for each in told["services"] if each["expected_missed"]]
+    """How many requests at random are missed, of the service where it is the most."""
+    expected = {each["service"]: each["expected_missed"] for each in told["services"] if each["expected_missed"]}
     if expected:
-        missed, service = max(expected, key=lambda each: each[0])
-        say(f"expected of requests at random: {missed:.2%} of {service} not in time, and less of all others")
+        worst = max(expected, key=lambda name: expected[name])
+        part = expected[worst]
+        most = f"{part:.2%} of {worst}" if part >= SHOWN_PART else f"less than {SHOWN_PART:.2%} of any service"
+        say(f"expected of requests at random: {most} not in time")
 
 
 def show_outlooks(present: Outlook, others: Sequence[tuple[str, Outlook]], format: Format) -> None:

@@ -113,15 +113,20 @@ class Slots:
         """Of each service and period, the batch that serves what is left, or the largest that fits."""
         pressure = float(np.ceil(beside.pressure / PRESSURE_STEP - TIGHT) * PRESSURE_STEP)
         takes, room = self._turns(pressure)
-        network = beside.gbit / np.maximum(self.table.gbit[in_play], TIGHT)
-        batch, part = self._needed(np.minimum(left, network) * self._periods / 1000.0, in_play, takes, room[:, in_play])
+        network = beside.gbit / np.maximum(self.table.gbit[in_play], TIGHT) * self._periods / 1000.0
+        batch, part = self._needed(left * self._periods / 1000.0, network, in_play, takes, room[:, in_play])
         place = (in_play, np.maximum(batch, 1) - 1)
         fits = (batch > 0) & (self.turns.pressure[place] <= beside.bears + TIGHT)
         rate = np.where(fits, np.minimum(part * batch * 1000.0 / self._periods, left), 0.0)
         return Candidates(np.broadcast_to(in_play, batch.shape), batch, np.where(fits, takes[place], np.inf), rate)
 
-    def _needed(self, requests: Floats, in_play: Ints, takes: Floats, room: Ints) -> tuple[Ints, Floats]:
-        """The batch that takes so many requests in a period, on the mean, and what part of it that may be."""
+    def _needed(
+        self, requests: Floats, network: Floats, in_play: Ints, takes: Floats, room: Ints
+    ) -> tuple[Ints, Floats]:
+        """The batch that takes so many requests in a period, on the mean, and what part of it that may be.
+
+        It takes no more than the network lets in, unless that is less than one request.
+        """
 
         together = self.wanted[in_play] * self._periods / 1000.0
 
@@ -132,8 +137,10 @@ class Slots:
             return self.loads.part(batch, window, shrinks, np.bool_(self.most == 1), together)
 
         def enough(part: Floats) -> Ints:
-            wanted = np.ceil(requests / np.maximum(part, TIGHT) - TIGHT)
-            return np.minimum(np.clip(wanted, 1, BATCHES).astype(np.int64), room)
+            part = np.maximum(part, TIGHT)
+            wanted = np.clip(np.ceil(requests / part - TIGHT), 1, BATCHES)
+            batch: Ints = np.minimum(np.minimum(wanted, np.maximum(network / part, 1)).astype(np.int64), room)
+            return batch
 
         least = enough(np.ones(()))
         if self.loads.table is None:

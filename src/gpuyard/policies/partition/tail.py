@@ -115,11 +115,15 @@ class _Point(NamedTuple):
 
     def read(self, table: Floats, row: Ints) -> Floats:
         """Along straight lines."""
-        kind, i, j, along = self.kind, self.window, self.shrinks, self.along
-        low = table[kind, row, i, j] * (1.0 - along) + table[kind, row, i, j + 1] * along
-        high = table[kind, row, i + 1, j] * (1.0 - along) + table[kind, row, i + 1, j + 1] * along
-        found: Floats = low * (1.0 - self.across) + high * self.across
-        return found
+        _, rows, windows, steps = table.shape
+        here, flat = ((self.kind * rows + row) * windows + self.window) * steps + self.shrinks, table.reshape(-1)
+        low, high = (_between(flat.take(at), flat.take(at + 1), self.along) for at in (here, here + steps))
+        return _between(low, high, self.across)
+
+
+def _between(low: Floats, high: Floats, part: Floats) -> Floats:
+    found: Floats = low + (high - low) * part
+    return found
 
 
 EVENLY = Loads(None)
