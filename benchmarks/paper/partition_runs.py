@@ -87,7 +87,7 @@ def run_task(task: Task, report: Report) -> Answer:
         return Answer(gpus=plan.gpus, served=not plan.unserved)
     services = asked(FIVE, rows(SHARED, "baseline_sched_1023.csv")[int(task.name)], FIVE_COLUMNS)
     served, valid = _outcome(policy, services)
-    requested = valid or (task.policy == OURS and all(_outcome(policy, services, tail=None)))
+    requested = valid or (task.policy == OURS and _requested(policy, services))
     report(1.0)
     return Answer(served=served, valid=valid, requested=requested)
 
@@ -111,8 +111,13 @@ def _peak(policy: Elastic, services: list[Service], *, own: bool) -> Answer:
     peak = _largest(served)
     if not own:
         return Answer(peak=peak)
-    requested = _largest(lambda index: all(_outcome(policy, at_index(services, index), tail=None)), start=peak)
+    requested = _largest(lambda index: index == peak or _requested(policy, at_index(services, index)), start=peak)
     return Answer(peak=peak, requested_peak=requested, holes=sum(not served(index) for index in range(1, peak)))
+
+
+def _requested(policy: Elastic, services: list[Service]) -> bool:
+    """Whether the rates are served by a plan that holds, with room for peaks or without."""
+    return any(all(_outcome(policy, services, tail)) for tail in (USUAL_TAIL, None))
 
 
 def _largest(holds: Callable[[int], bool], start: int = 1) -> int:
