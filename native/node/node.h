@@ -65,6 +65,10 @@ GPUYARD_API const char *gpuyard_error_text(int error);
 #define GPUYARD_WINDOW_S 1.0        /* utilisation is the busy part of so many past seconds of real time */
 #define GPUYARD_PATH_BYTES 4096     /* room that a path needs */
 
+/* The ground registers its pthread_atfork handlers in a constructor of this priority. A library that holds a lock of its
+ * own while it calls the ground, and takes it in a handler too, registers in one of a higher number. */
+#define GPUYARD_FORKS_FIRST 101
+
 /* How the GPUs of a node are shared: the policies of gpuyard/policies/timeshare, which says what they mean.
  * A number, once given, keeps its meaning. Options that a policy does not have are 0. */
 enum gpuyard_policy {
@@ -183,7 +187,7 @@ GPUYARD_API int gpuyard_submit(struct gpuyard_client *client, double tail, doubl
 /* When a position was reached or, if it is ahead, will be if nobody else queues anything. */
 GPUYARD_API int gpuyard_reached_at(struct gpuyard_client *client, double position, double now, double *at);
 
-/* Until when to sleep on the way to a position before looking again; `now` or earlier if it is reached. */
+/* Until when to sleep on the way to a position before looking again; minus infinity if it is reached. */
 GPUYARD_API int gpuyard_look_again(struct gpuyard_client *client, double position, double now, double *at);
 
 /* Sleeps until a position is reached. */
