@@ -14,6 +14,7 @@ from tests.native.cuda.driver import settings
 
 from gpuyard.native import folder
 
+ROOT = Path(__file__).resolve().parents[3]
 CLIENTS = Path(__file__).parent / "clients"
 
 
@@ -27,7 +28,7 @@ def run(program: Path, *packages: str, **given: str) -> str:
         if not there:
             pytest.skip(f"{package} is not installed: pip install 'gpuyard[test-cuda]'")
     environment = settings(**{"gpus": "A100", "node": f"clients-{uuid.uuid4()}"} | given)
-    environment |= {"LD_LIBRARY_PATH": str(folder()), "NUMBA_DISABLE_JIT": "0"}
+    environment |= {"PYTHONWARNINGS": "ignore", "LD_LIBRARY_PATH": str(folder()), "NUMBA_DISABLE_JIT": "0"}
     done = subprocess.run(
         [sys.executable, program], env=environment, capture_output=True, text=True, check=False, timeout=600
     )
@@ -62,6 +63,12 @@ def test_numba_kernels() -> None:
 def test_numba_maths() -> None:
     need_driver_linker()
     assert len(run(CLIENTS / "numba_maths.py", "numba_cuda", "nvidia").splitlines()) == 2 * 31
+
+
+def test_the_example_of_the_docs_prints_what_they_show() -> None:
+    need_driver_linker()
+    printed = run(ROOT / "examples" / "cuda" / "axpy.py", "numba_cuda", "nvidia", clock="device")
+    assert f"python examples/cuda/axpy.py\n{printed}" in (ROOT / "docs" / "cuda.md").read_text()
 
 
 KERNEL = """
