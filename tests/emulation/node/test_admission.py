@@ -22,7 +22,7 @@ SHARES = st.integers(1, WHOLE).map(lambda thousandths: thousandths / WHOLE)
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("come"), SHARES),
-        st.tuples(st.just("take"), st.sampled_from([1, CONTEXT, GIB, 2 * GIB - CONTEXT])),
+        st.tuples(st.just("take"), st.sampled_from([2**20, CONTEXT, GIB, 2 * GIB - CONTEXT])),
         st.tuples(st.just("go"), st.integers(0, 99)),
     ),
     min_size=1,
