@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the client, which is not
 APPLICATIONS = """\
 gpuyard: services/1
 services:
-  - {model: bert, rate_per_s: 10, slo_ms: 20000}
+  - {service_id: letters, model: bert, rate_per_s: 10, slo_ms: 20000}
 applications:
   - name: bert
     rate_per_s: 10

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from gpuyard.core.arguments import check_name, check_served
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.service import Service
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,11 @@ class Application:
     def service_id(self, stage: str) -> str:
         """What a stage's service is called: two applications may have the same model."""
         return f"{self.name}/{stage}"
+
+    def as_service(self) -> Service:
+        """As those see it who ask it: one service whose models are those of its stages."""
+        models = ", ".join(dict.fromkeys(stage.model for stage in self.stages))
+        return Service(self.name, models, self.rate_per_s, self.slo_ms)
 
     @cached_property
     def _next(self) -> dict[str, list[str]]:

@@ -73,6 +73,19 @@ class Deployment:
         return {each.service_id: each for each in self.services}
 
     @cached_property
+    def stages(self) -> tuple[Service, ...]:
+        """The services that are stages of applications."""
+        ids = {each.service_id(stage.name) for each in self.applications for stage in each.stages}
+        return tuple(each for each in self.services if each.service_id in ids)
+
+    @cached_property
+    def asked(self) -> tuple[Service, ...]:
+        """What requests from outside are for: services that are no stages, and applications as if they were one."""
+        stages = {each.service_id for each in self.stages}
+        plain = (each for each in self.services if each.service_id not in stages)
+        return (*plain, *(each.as_service() for each in self.applications))
+
+    @cached_property
     def latency(self) -> Mapping[str, LatencyModel]:
         """By GPU type, what batches take as the plan counts them: with its buffer."""
         return self.latency_with(self.buffer)
