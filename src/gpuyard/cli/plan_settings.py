@@ -67,10 +67,15 @@ def planned_from(before: Deployment, asked: Asked, options: PlanOptions) -> tupl
     if options.faithful:
         raise InputError("cannot go with --from", field="faithful")
     policy = _policy(options, before.buffer, before.interference, None)
-    applications = tuple(_as_before(before, each) for each in asked.applications)
-    services = _services(before, asked.services, applications, policy)
-    found = replan(before, services, policy, shrink=_only_gpus(options.minimise) or False, worth=10**6)
-    return replace(found, applications=asked.applications), policy
+    shrink = _only_gpus(options.minimise) or False
+    as_before = tuple(_as_before(before, each) for each in asked.applications)
+    for applications in dict.fromkeys((as_before, asked.applications)):
+        services = _services(before, asked.services, applications, policy)
+        found = replan(before, services, policy, shrink=shrink, worth=10**6)
+        found = replace(found, applications=asked.applications)
+        if not found.end_to_end.violations(found.applications):
+            break
+    return found, policy
 
 
 def _as_before(before: Deployment, application: Application) -> Application:

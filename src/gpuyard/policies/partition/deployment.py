@@ -11,6 +11,7 @@ from gpuyard.core.application import Application
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.application_check import ApplicationCheck
 from gpuyard.policies.partition.check import Violation, violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
@@ -111,18 +112,18 @@ class Deployment:
 
     def violations(self) -> list[Violation]:
         """All promises that the plan does not keep."""
-        return violations(self.plan, self.services, self.cluster, self.latency)
+        found = violations(self.plan, self.services, self.cluster, self.latency)
+        return found + self.end_to_end.violations(self.applications)
+
+    @cached_property
+    def end_to_end(self) -> ApplicationCheck:
+        """How long applications take on their whole way."""
+        return ApplicationCheck(self.plan, self.services, self.cluster, self.latency)
 
     def answer_ms(self, service: int | str) -> float:
         """The longest time until a service answers, as planned; inf where it is not served."""
         times = [part.answer_s for part in self.plan.slices for turn in part.turns if turn.service == service]
         return max(times, default=inf) * 1000
-
-    def end_to_end_ms(self, application: Application) -> float:
-        """The longest time until the last stage of an application answers."""
-        return application.longest(
-            {stage.name: self.answer_ms(application.service_id(stage.name)) for stage in application.stages}
-        )
 
     def gpu_number(self, part: Slice) -> int:
         """A slice's GPU, counted through all nodes."""
