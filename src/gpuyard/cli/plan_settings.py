@@ -27,14 +27,14 @@ class PlanOptions:
     """The options as they were given; None: they were not."""
 
     gpus: str | None
-    policy: str | None
-    profile: Path | None
-    interference: bool | None
-    buffer: float | None
-    minimise: str | None
-    faithful: bool
-    scheduler: Path | None
-    devices: Path | None
+    policy: str | None = None
+    profile: Path | None = None
+    interference: bool | None = None
+    buffer: float | None = None
+    minimise: str | None = None
+    faithful: bool = False
+    scheduler: Path | None = None
+    devices: Path | None = None
 
     def given(self, *names: str) -> list[str]:
         """Those of these options that were given."""

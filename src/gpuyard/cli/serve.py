@@ -150,20 +150,18 @@ def _check_served(path: Path, deployment: Deployment) -> None:
 
 
 def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:
-    """What to serve: a plan as it is, or one made here for a list of services."""
+    """What to serve: a plan as it is, or one made here for services and applications."""
+    from gpuyard.cli.plan_settings import PlanOptions, planned
     from gpuyard.core.errors import InputError
-    from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
     from gpuyard.policies.partition.deployment_files import load_plan
     from gpuyard.policies.registry import PARTITIONS
-    from gpuyard.traces.services import read_services
+    from gpuyard.traces.services import read_asked
 
     if path.suffix.lower() == ".json":
         found = load_plan(path)
         return found, PARTITIONS.find("elastic", interference=found.interference, buffer=found.buffer)
-    asked, cluster = read_services(path), serving_cluster(gpus)
-    policy: Partition = PARTITIONS.find("elastic")
+    asked = read_asked(path)
     try:
-        planned = policy.plan(asked.services, cluster, known_models(cluster))
+        return planned(asked, PlanOptions(gpus))
     except InputError as error:
         raise asked.located(error, path) from None
-    return Deployment(asked.services, cluster, planned), policy

@@ -65,14 +65,6 @@ def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> As
     )  # fmt: skip
 
 
-def read_services(path: str | Path) -> Asked:
-    """Read a file that asks for services alone."""
-    found = read_asked(path)
-    if found.applications:
-        raise InputError("has applications, and services alone are asked for", file=path)
-    return found
-
-
 def _rows_of_models(services: list[tuple[int, Service]], applications: list[tuple[int, Application]]) -> dict[str, int]:
     pairs = [(row, each.model) for row, each in services]
     pairs += [(row, stage.model) for row, each in applications for stage in each.stages]
