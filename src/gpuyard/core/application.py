@@ -90,7 +90,7 @@ class Application:
 
     def as_service(self) -> Service:
         """As those see it who ask it: one service whose models are those of its stages."""
-        models = ", ".join(dict.fromkeys(stage.model for stage in self.stages))
+        models = "+".join(dict.fromkeys(stage.model for stage in self.stages))
         return Service(self.name, models, self.rate_per_s, self.slo_ms)
 
     @cached_property
