@@ -20,7 +20,8 @@ def tensor(values: list[float], datatype: str = "FP32", kind: str = "<f4") -> te
 
 
 def values(of: tensors.Tensor, kind: str) -> list[float]:
-    return np.frombuffer(of.content, kind).tolist()
+    found: list[float] = np.frombuffer(of.content, kind).tolist()
+    return found
 
 
 def test_values_are_joined_converted_and_cut_or_filled_up() -> None:
