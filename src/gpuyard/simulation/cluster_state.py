@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints
-from gpuyard.core.books import Books, settle, take
+from gpuyard.core.books import Books, give_back, settle, take
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.plan import PLACED, ROUND, Plan
@@ -27,6 +27,7 @@ from gpuyard.simulation.job_lines import (
     Tally,
     close_span,
     draw_line,
+    end_line,
     keep_checkpoint,
     release,
     stop,
@@ -141,7 +142,10 @@ def commit(
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally, expected, active = state.value.tally, state.value.expected, state.value.active
     for job in plan.stopped:
-        stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
+        end_line(books, jobs, progress, tally, log, job, now, PREEMPTED)
+    for job in plan.stopped:
+        give_back(books, job)
+    for job in plan.stopped:
         release(progress, expected, job, now)
         tally.preemptions[job] += 1
     for p in range(len(plan.jobs)):
@@ -158,13 +162,26 @@ def commit(
             keep_checkpoint(jobs, progress, tally, costs, job, now)
             stop(books, jobs, progress, tally, log, job, now, RESIZED)
             progress.since[job] = begins
-    wake = np.inf
+    starting = np.empty(len(plan.jobs), dtype=np.int64)
+    count = 0
     for p in range(len(plan.jobs)):
         job = plan.jobs[p]
         if books.slot[job] < 0:
-            if not _start(books, jobs, progress, tally, costs, plan, speeds, p, now):
-                return job, wake
-            wake = min(wake, tally.finish_at[job])
+            if not take(books, job, plan.gpu_ids[plan.first[p] : plan.first[p + 1]], plan.amounts[p]):
+                return job, np.inf
+            starting[count] = p
+            count += 1
+    starting = starting[:count]
+    for p in starting:
+        _note_reason(tally, plan.jobs[p], PLACED, now)
+    for p in starting:
+        _begin(progress, tally, costs, plan.jobs[p], now)
+    wake = np.inf
+    for p in starting:
+        job = plan.jobs[p]
+        tally.alone[job] = speeds[p]
+        draw_line(jobs, progress, tally, costs, job, speeds[p])
+        wake = min(wake, tally.finish_at[job])
     if len(jobs.slowdown):
         wake = min(wake, slow_down_all(books, jobs, progress, tally, costs, log, now))
     settle(books)
@@ -206,25 +223,15 @@ def _same_terms(books: Books, tally: Tally, plan: Plan, speeds: Floats, job: int
 
 
 @inner
-def _start(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, plan: Plan, speeds: Floats, p: int,
-    now: float,
-) -> bool:  # fmt: skip
-    """Give a job its resources and draw its line from here on."""
-    job = plan.jobs[p]
-    if not take(books, job, plan.gpu_ids[plan.first[p] : plan.first[p + 1]], plan.amounts[p]):
-        return False
+def _begin(progress: JobProgress, tally: Tally, costs: Costs, job: int, now: float) -> None:
+    """Begin a span, and note when a job got GPUs if it had none."""
+    tally.span_start[job] = now
     if progress.held_since[job] == np.inf:
         progress.held_since[job] = now
         progress.longest_wait[job] = max(progress.longest_wait[job], now - progress.last_held[job])
         progress.since[job] = now + (costs.restart_cost_s if tally.start[job] < np.inf else 0.0)
         tally.saved[job] = progress.done[job]
         tally.start[job] = min(tally.start[job], now)
-    tally.span_start[job] = now
-    _note_reason(tally, job, PLACED, now)
-    tally.alone[job] = speeds[p]
-    draw_line(jobs, progress, tally, costs, job, speeds[p])
-    return True
 
 
 @inner

@@ -137,6 +137,15 @@ def stop(
     books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
 ) -> None:
     """Close a job's span, bring its line up to date and take its resources back."""
+    end_line(books, jobs, progress, tally, log, job, now, how)
+    give_back(books, job)
+
+
+@inner
+def end_line(
+    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
+) -> None:
+    """Close a job's span and bring its line up to date; from now on it does nothing."""
     close_span(books, progress, tally, log, job, now, how)
     done = done_by(progress, jobs, job, now)
     tally.worked[0] += done - progress.done[job]
@@ -144,7 +153,6 @@ def stop(
     progress.since[job] = now
     progress.rate[job] = 0.0
     tally.finish_at[job] = np.inf
-    give_back(books, job)
 
 
 @inner
