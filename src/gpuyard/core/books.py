@@ -53,6 +53,7 @@ class Books(NamedTuple):
     lines: Ints  # holder -> how many lines it has, or will have
     part: Ints  # holder -> thousandths of each GPU, for holders whose lines are all alike
     demand: Floats  # holder x DEMANDS, per GPU
+    alike: Small  # holder -> one equal to it in lines, part and demand: these are read there, always in the same places
     slot: Ints  # holder -> its place among those who hold something, -1 when it holds nothing
     state: Bytes  # holder -> GrantState, NOTHING when it holds nothing: of all answers to that the smallest
     holders: Ints  # slot -> holder
@@ -101,8 +102,9 @@ def take_line(
     books.gpu_memory_free[gpu] -= memory
     books.following[line] = books.head[gpu]
     books.head[gpu] = line
+    alike = books.alike[holder]
     for r in range(books.demand.shape[1]):
-        books.demanded[node, r] += books.demand[holder, r]
+        books.demanded[node, r] += books.demand[alike, r]
 
 
 @compilable
@@ -119,8 +121,9 @@ def _return_line(books: Books, holder: int, line: int) -> None:
     books.gpu_memory_free[gpu] += books.line_memory[line]
     if books.gpu_free[gpu] == WHOLE and part > 0:
         books.whole_free[node] += 1
+    alike = books.alike[holder]
     for r in range(books.demand.shape[1]):
-        books.demanded[node, r] -= books.demand[holder, r]
+        books.demanded[node, r] -= books.demand[alike, r]
     if books.head[gpu] == line:
         books.head[gpu] = books.following[line]
         return
@@ -166,8 +169,9 @@ def take(books: Books, holder: int, gpu_ids: Small, amounts: Floats) -> bool:
 
     False, and nothing changed, if that is not free, if it holds something already, or if it has other lines.
     """
-    part = books.part[holder]
-    if books.slot[holder] >= 0 or len(gpu_ids) != books.lines[holder] or not fits(books, gpu_ids, part, amounts):
+    alike = books.alike[holder]
+    part = books.part[alike]
+    if books.slot[holder] >= 0 or len(gpu_ids) != books.lines[alike] or not fits(books, gpu_ids, part, amounts):
         return False
     first = books.first_line[holder]
     for i in range(len(gpu_ids)):
@@ -183,7 +187,7 @@ def give_back(books: Books, holder: int) -> bool:
     if place < 0:
         return False
     first = books.first_line[holder]
-    for line in range(first, first + books.lines[holder]):
+    for line in range(first, first + books.lines[books.alike[holder]]):
         _return_line(books, holder, line)
     books.leaving[0] -= books.state[holder] == RELEASING
     last = books.holders[books.busy[0] - 1]
@@ -239,7 +243,7 @@ def empty_books() -> Books:
         whole_free=whole, up=whole, touched=np.zeros(0, np.int8), demanded=np.zeros((0, DEMANDS)), gpu_node=whole,
         gpu_free=whole, gpu_memory_free=none, head=whole, line_gpu=small, line_node=small, line_part=small,
         line_memory=none, line_amounts=np.zeros((0, kinds)), line_holder=whole, following=whole, first_line=whole,
-        lines=whole, part=whole, demand=np.zeros((0, DEMANDS)), slot=whole, state=np.zeros(0, np.int8), holders=whole,
+        lines=whole, part=whole, demand=np.zeros((0, DEMANDS)), alike=small, slot=whole, state=np.zeros(0, np.int8), holders=whole,
         busy=np.zeros(1, np.int64), leaving=np.zeros(1, np.int64),
     )  # fmt: skip
 
@@ -264,10 +268,14 @@ def with_nodes(books: Books, gpus: Ints, capacity: Floats, gpu_memory_gb: Floats
     )
 
 
-def with_holders(books: Books, lines: Ints, part: Ints, demand: Floats) -> Books:
-    """The same books with room for further holders behind the others, each with so many lines."""
+def with_holders(books: Books, lines: Ints, part: Ints, demand: Floats, alike: Small | None = None) -> Books:
+    """The same books with room for further holders behind the others, each with so many lines.
+
+    `alike` has for each the number of a holder, of any that there are then, that is equal to it in all that is given.
+    """
     count, total = len(lines), int(lines.sum())
     before, holders = len(books.line_gpu), len(books.slot)
+    itself = np.arange(holders, holders + count, dtype=np.int32)
     return books._replace(
         line_gpu=np.concatenate([books.line_gpu, np.zeros(total, np.int32)]),
         line_node=np.concatenate([books.line_node, np.zeros(total, np.int32)]),
@@ -280,6 +288,7 @@ def with_holders(books: Books, lines: Ints, part: Ints, demand: Floats) -> Books
         lines=np.concatenate([books.lines, lines]),
         part=np.concatenate([books.part, part]),
         demand=np.concatenate([books.demand, demand]),
+        alike=np.concatenate([books.alike, itself if alike is None else alike]),
         slot=np.concatenate([books.slot, np.full(count, -1)]),
         state=np.concatenate([books.state, np.full(count, NOTHING, np.int8)]),
         holders=np.concatenate([books.holders, np.zeros(count, np.int64)]),

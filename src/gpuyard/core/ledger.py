@@ -32,18 +32,20 @@ class Ledger:
         self._gpu_memory = np.zeros(0)
 
     @classmethod
-    def of(cls, cluster: Cluster, lines: Ints, part: Ints, demand: Floats | None = None) -> Ledger:
+    def of(
+        cls, cluster: Cluster, lines: Ints, part: Ints, demand: Floats | None = None, alike: Small | None = None
+    ) -> Ledger:
         """Return books of a whole cluster for numbered holders: each has so many lines, a part of one GPU in each."""
         ledger = cls()
         memory = np.array([kind.gpu_memory_gb for kind in cluster.kinds])[cluster.node_kind]
         ledger._add_nodes(cluster.node_gpus, cluster.capacity, memory)
         ledger._nodes = {name: number for number, name in enumerate(cluster.node_names)}
-        ledger.add_numbered(lines, part, np.zeros((len(lines), DEMANDS)) if demand is None else demand)
+        ledger.add_numbered(lines, part, np.zeros((len(lines), DEMANDS)) if demand is None else demand, alike)
         return ledger
 
-    def add_numbered(self, lines: Ints, part: Ints, demand: Floats) -> None:
-        """Make room for more holders known by number, behind those there are."""
-        self.books = changes.with_holders(self.books, lines, part, demand)
+    def add_numbered(self, lines: Ints, part: Ints, demand: Floats, alike: Small | None = None) -> None:
+        """Make room for more holders known by number, behind those there are; see `with_holders`."""
+        self.books = changes.with_holders(self.books, lines, part, demand, alike)
 
     def add_node(self, name: str, kind: NodeKind) -> None:
         """A node joins, empty."""
