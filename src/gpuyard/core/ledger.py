@@ -94,7 +94,7 @@ class Ledger:
         places = [self._place(part) for part in wanted]
         self._refuse_if_not_free(holder, wanted, places)
         number = self._number(len(wanted))
-        first = int(self.books.first_line[number])
+        first = changes.open_lines(self.books, number)
         for line, (part, (node, gpu)) in enumerate(zip(wanted, places, strict=True), first):
             changes.take_line(
                 self.books, number, line, gpu, node, _thousandths(part), part.gpu_memory_gb, _vector(part)
@@ -252,8 +252,7 @@ class Ledger:
     def close(self, node: int) -> None:
         """Take a node out of service; whoever held something of it must have given it back."""
         books = self.books
-        lines = books.line_holder[(books.line_node == node)]
-        if (books.slot[lines] >= 0).any():
+        if (books.line_node == node).any():
             raise LedgerError(f"node {self._name(node)!r} cannot leave service while somebody holds a part of it")
         changes.close_node(books, node)
 

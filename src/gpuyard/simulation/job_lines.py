@@ -179,3 +179,15 @@ def draw_line(jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, job
         pace = costs.checkpoint_every_s / (costs.checkpoint_every_s + costs.checkpoint_cost_s)
         progress.rate[job] = pace / per_iteration
         tally.finish_at[job] = progress.since[job] + left / progress.rate[job]
+
+
+@inner
+def note_reason(tally: Tally, job: int, reason: int, now: float) -> None:
+    """A job waits for this reason from now on, or is placed; what it has waited for the last one is added up."""
+    old = tally.reason[job]
+    if old == reason:
+        return
+    if old != PLACED:
+        tally.waits[job, old] += now - tally.reason_since[job]
+    tally.reason[job] = reason
+    tally.reason_since[job] = now

@@ -28,6 +28,7 @@ from gpuyard.simulation import job_lines
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.growth import grown
 from gpuyard.simulation.options import Options
+from gpuyard.simulation.plan_commit import commit
 from gpuyard.simulation.recorder import Recorder
 from gpuyard.simulation.stalls import ArrivalWatch, StallWatch
 
@@ -141,7 +142,7 @@ class SimulatedCluster:
             self._count_starved(decision)
         page = self.recorder.page(self.ledger)
         speeds = self._speeds(decision)
-        refused, wake = state.commit(self._state, self._costs, page, decision.plan, speeds, decision.order, self.now)
+        refused, wake = commit(self._state, self._costs, page, decision.plan, speeds, decision.order, self.now)
         self._wake = min(self._wake, wake)
         if refused >= 0:
             raise LedgerError(
