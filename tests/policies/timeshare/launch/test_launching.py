@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuyard.core.errors import InputError
 from gpuyard.policies.registry import LAUNCHINGS
-from gpuyard.policies.timeshare.launch import LEVELS, Cap, LaunchClaim, LaunchTerms, UsageWindow
+from gpuyard.policies.timeshare.launch import LEVELS, Cap, LaunchClaim, LaunchTerms, ShareAccounts
 
 NEVER = LaunchTerms(None)
 
@@ -63,11 +63,11 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
             ],
             [LaunchTerms(1), LaunchTerms(3), LaunchTerms(0), LaunchTerms(2)],
         ),
-        # Shares: 30 ms of a share of 3 is as much as 10 ms of a share of 1; 5 ms of 1 is less.
+        # Shares: 4 ms owed of a share of 0.5 are as much as 2 of 0.25, and 5 of 1 are less.
         (
             "shares",
-            [claim("a", share=3, used_s=0.03), claim("b", used_s=0.01), claim("c", used_s=0.005)],
-            [LaunchTerms(0, Cap(8)), LaunchTerms(0, Cap(8)), LaunchTerms(1, Cap(8))],
+            [claim("a", share=0.5, owed_s=0.004), claim("b", share=0.25, owed_s=0.002), claim("c", owed_s=0.005)],
+            [LaunchTerms(1, Cap(8)), LaunchTerms(1, Cap(8)), LaunchTerms(0, Cap(8))],
         ),
         # The study's baselines.
         ("reef", [LOW, HIGH], [LaunchTerms(0, Cap(4)), LaunchTerms(1, Cap(4))]),
@@ -98,7 +98,7 @@ TIMES = st.floats(0, 10)
 CLAIMS = st.lists(
     st.builds(
         LaunchClaim, client=st.just(""), priority=st.integers(-5, 5), share=st.floats(0.01, 10), running_s=TIMES,
-        slo_s=st.one_of(TIMES, st.just(inf)), gated=st.booleans(), used_s=TIMES, remaining_s=TIMES,
+        slo_s=st.one_of(TIMES, st.just(inf)), gated=st.booleans(), owed_s=st.floats(-1, 1), remaining_s=TIMES,
         kernels=st.integers(0, 10_000).map(float), kernel_s=st.floats(0, 0.1),
     ),
     max_size=80,
@@ -152,10 +152,27 @@ def test_mistakes_are_named(text: str, message: str) -> None:
     assert message in str(caught.value)
 
 
-def test_usage_is_what_was_used_within_the_window() -> None:
-    window = UsageWindow(0.1)
-    assert window.note(0.0, [0.0, 5.0]) == [0.0, 0.0]  # what was before the first look is nobody's business
-    assert window.note(0.06, [0.06, 5.0]) == pytest.approx([0.06, 0.0])
-    assert window.note(0.12, [0.06, 5.06]) == pytest.approx([0.04, 0.06])  # of the first 60 ms, 20 are out of sight
-    assert window.note(0.18, [0.06, 5.1]) == pytest.approx([0.0, 0.08])  # 40 of those up to 0.12, and 40 since
-    assert window.note(0.5, [0.06, 5.1, 0.2]) == pytest.approx([0.0, 0.0, 0.2])  # and one came later
+def test_accounts_credit_shares_and_charge_what_was_had() -> None:
+    accounts = ShareAccounts(0.1)
+    shares, both = [0.75, 0.25], [True, True]
+    assert accounts.settle([5.0, 7.0], both, shares) == [0.0, 0.0]  # what was before is nobody's business
+    # The first had 8 ms, all there was: it should have had 6.
+    assert accounts.settle([5.008, 7.0], both, shares) == pytest.approx([-0.002, 0.002])
+    # Now the second has 4 ms, 3 of which were the first's.
+    assert accounts.settle([5.008, 7.004], both, shares) == pytest.approx([0.001, -0.001])
+    # Alone, the first has what is its own; who wants nothing is owed nothing, and still owes what it owes.
+    assert accounts.settle([5.018, 7.004], [True, False], shares) == pytest.approx([0.001, -0.001])
+    # A third comes; nobody is owed more than its share of 100 ms.
+    found = accounts.settle([6.018, 7.004, 3.0], [True, True, True], [0.75, 0.25, 0.5])
+    assert found == pytest.approx([-0.075, 0.025, 0.05])
+
+
+@given(st.lists(st.tuples(st.floats(0, 0.01), st.floats(0, 0.01), st.booleans(), st.booleans()), max_size=30))
+def test_what_one_is_owed_others_owe(looks: list[tuple[float, float, bool, bool]]) -> None:
+    """While nobody idles and no limit is reached, accounts sum to nothing."""
+    accounts, totals = ShareAccounts(1e9), [0.0, 0.0]
+    for first, second, one, other in looks:
+        totals = [totals[0] + first, totals[1] + second]
+        owed = accounts.settle(totals, [one, other], [0.5, 0.25])
+        if all((one or first, other or second)):
+            assert sum(owed) <= 1e-9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuyard.policies.timeshare.launch.accounts import ShareAccounts
 from gpuyard.policies.timeshare.launch.baselines import PipeSwitch, Reef, Shepherd
 from gpuyard.policies.timeshare.launch.caps import AUTO, Capping
 from gpuyard.policies.timeshare.launch.interface import LEVELS, NO_CAP, Cap, LaunchClaim, Launching, LaunchTerms
@@ -9,7 +10,6 @@ from gpuyard.policies.timeshare.launch.least_slack import LeastSlack
 from gpuyard.policies.timeshare.launch.strict_priority import StrictPriority
 from gpuyard.policies.timeshare.launch.sync_interval import INTERVALS, best_interval
 from gpuyard.policies.timeshare.launch.unrestricted import Unrestricted
-from gpuyard.policies.timeshare.launch.usage import UsageWindow
 from gpuyard.policies.timeshare.launch.weighted_shares import WeightedShares
 
 __all__ = [
@@ -26,10 +26,10 @@ __all__ = [
     "LeastSlack",
     "PipeSwitch",
     "Reef",
+    "ShareAccounts",
     "Shepherd",
     "StrictPriority",
     "Unrestricted",
-    "UsageWindow",
     "WeightedShares",
     "best_interval",
 ]

@@ -57,8 +57,8 @@ class LaunchClaim:
     """Whether it has a job on the GPU, or waiting for it."""
     in_flight: int = 0
     """Launches that the device has not finished."""
-    used_s: float = 0.0
-    """GPU time in the last window of the policy."""
+    owed_s: float = 0.0
+    """GPU time that it has had less than its share, lately; negative: more."""
     running_s: float = 0.0
     """Since its job arrived; 0 without one."""
     remaining_s: float = 0.0
@@ -99,8 +99,8 @@ class Launching(ABC):
         return inf
 
     @property
-    def window_s(self) -> float:
-        """Over how long the GPU time of a claim is to be counted."""
+    def over_s(self) -> float:
+        """Over how long shares are to hold: nobody is owed more than its share of that."""
         return 0.1
 
     @abstractmethod

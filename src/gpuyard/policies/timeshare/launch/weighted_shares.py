@@ -12,7 +12,7 @@ from gpuyard.policies.timeshare.launch.interface import LaunchClaim, LaunchTerms
 
 @dataclass(frozen=True)
 class WeightedShares(Capping):
-    """GPU time in proportion to shares, over a window: whoever has had least of its share goes first."""
+    """GPU time in proportion to shares: whoever is owed most, as a part of its share, goes first."""
 
     name = "shares"
     sync_every: int = option("sync", 8, SYNC)
@@ -24,14 +24,14 @@ class WeightedShares(Capping):
 
     @property
     def look_s(self) -> float:
-        """What was used changes as time passes."""
+        """What is owed changes as time passes."""
         return self.look
 
     @property
-    def window_s(self) -> float:
+    def over_s(self) -> float:
         """Over how long shares hold."""
         return self.over
 
     def terms(self, claims: Sequence[LaunchClaim]) -> list[LaunchTerms]:
-        """Rank by what each has had of its share; whoever has no job leaves its time to the others."""
-        return terms_by_rank(claims, lambda claim: claim.used_s / claim.share, self.cap_of)
+        """Rank by what each is owed, as a part of its share; whoever has no job leaves its time to the others."""
+        return terms_by_rank(claims, lambda claim: -claim.owed_s / claim.share, self.cap_of)
