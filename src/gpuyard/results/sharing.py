@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+
+from gpuyard.profiles.step_files import write_whole
+from gpuyard.results.store import Run
 
 Floats = NDArray[np.float64]
 
@@ -79,6 +84,13 @@ def study_log(completions: pl.DataFrame, job: str) -> pl.DataFrame:
     start, end = ((own[name] * 1e9).round().cast(pl.Int64) for name in ("arrival_s", "finish_s"))
     empty = pl.Series([None] * own.height, dtype=pl.Int64)
     return pl.DataFrame(dict(zip(LOG_COLUMNS, (start, end, pl.Series(jct_ms(own)), empty, empty), strict=True)))
+
+
+def write_study_logs(run: Run, folder: Path) -> None:
+    """Write each process's log into a folder, under its name."""
+    for number, job in enumerate(run["processes"]["job"]):
+        stem = re.sub(r"[^\w+.-]+", "_", job).lstrip(".") or f"job{number}"
+        write_whole(folder / f"{stem}.csv", study_log(run["completions"], job).write_csv())
 
 
 def undisturbed(completions: pl.DataFrame, job: str, others: Sequence[str]) -> pl.DataFrame:

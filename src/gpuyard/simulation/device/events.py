@@ -24,12 +24,14 @@ from gpuyard.simulation.device.state import (
     TICKETS,
     UNKNOWN,
     WINDOW,
-    Sharing,
+    SharingState,
 )
 
 
 @kernel
-def advance(sharing: Sharing, now_s: float, until_s: float, stop_s: float, in_turn: bool, most_events: int) -> float:
+def advance(
+    sharing: SharingState, now_s: float, until_s: float, stop_s: float, in_turn: bool, most_events: int
+) -> float:
     """Let everything happen up to and including an instant, and return it; closed loops begin no job from `stop_s` on.
 
     Returns earlier, with the time reached, where somebody has to help: so many events have passed, the room for jobs
@@ -54,13 +56,13 @@ def advance(sharing: Sharing, now_s: float, until_s: float, stop_s: float, in_tu
 
 
 @kernel
-def obey(sharing: Sharing, now_s: float) -> None:
+def obey(sharing: SharingState, now_s: float) -> None:
     """Let words that were written take effect: whoever waits at the gate and need not any more goes on."""
     _levels_changed(sharing, now_s)
 
 
 @inner
-def _go_on(sharing: Sharing, process: int, now_s: float, stop_s: float, in_turn: bool) -> None:
+def _go_on(sharing: SharingState, process: int, now_s: float, stop_s: float, in_turn: bool) -> None:
     phase = sharing.launchers.phase[process]
     if phase == IDLE:
         _begin_job(sharing, process, now_s)
@@ -76,10 +78,10 @@ def _go_on(sharing: Sharing, process: int, now_s: float, stop_s: float, in_turn:
 
 
 @inner
-def _begin_job(sharing: Sharing, process: int, now_s: float) -> None:
+def _begin_job(sharing: SharingState, process: int, now_s: float) -> None:
     launchers = sharing.launchers
     launchers.arrived_s[process] = now_s
-    if sharing.sharers.arrival_end[process] >= 0:
+    if sharing.processes.arrival_end[process] >= 0:
         launchers.arrived_s[process] = sharing.arrivals_s[launchers.arrival[process]]
         launchers.arrival[process] += 1
     launchers.began_s[process] = now_s
@@ -89,13 +91,13 @@ def _begin_job(sharing: Sharing, process: int, now_s: float) -> None:
 
 
 @inner
-def _next_kernel(sharing: Sharing, process: int, now_s: float) -> None:
+def _next_kernel(sharing: SharingState, process: int, now_s: float) -> None:
     """Launch the next kernel if gate and window allow it; after the last, wait for all."""
-    sharers, launchers = sharing.sharers, sharing.launchers
-    if launchers.kernel[process] == sharers.kernels[process]:
+    processes, launchers = sharing.processes, sharing.launchers
+    if launchers.kernel[process] == processes.kernels[process]:
         _wait_until_empty(sharing, process, now_s, FINISH)
         return
-    level = sharers.level[process]
+    level = processes.level[process]
     if level >= 0:
         if launchers.active[process] == 0:
             launchers.active[process] = 1
@@ -108,15 +110,15 @@ def _next_kernel(sharing: Sharing, process: int, now_s: float) -> None:
         launchers.gate_s[process] = np.inf
     launchers.at_s[process] = np.inf
     launchers.phase[process] = WINDOW
-    window = sharers.window[process]
+    window = processes.window[process]
     begins_group = window > 0 and launchers.since_sync[process] % window == 0
     if not begins_group or launchers.in_flight[process] <= window:
         launchers.phase[process] = LAUNCH
-        launchers.at_s[process] = now_s + sharers.launch_s[process]
+        launchers.at_s[process] = now_s + processes.launch_s[process]
 
 
 @inner
-def _give_way(sharing: Sharing, process: int, now_s: float) -> None:
+def _give_way(sharing: SharingState, process: int, now_s: float) -> None:
     """A higher level is active: drain all streams, then wait. A job that had launched something was preempted."""
     launchers = sharing.launchers
     if launchers.gate_s[process] == np.inf:
@@ -130,32 +132,32 @@ def _give_way(sharing: Sharing, process: int, now_s: float) -> None:
 
 
 @inner
-def _line_up(sharing: Sharing, process: int, now_s: float, in_turn: bool) -> None:
+def _line_up(sharing: SharingState, process: int, now_s: float, in_turn: bool) -> None:
     """The launch call returns: its kernel stands in the queue of its stream."""
-    sharers, launchers, queues, totals = sharing.sharers, sharing.launchers, sharing.queues, sharing.totals
+    processes, launchers, queues, totals = sharing.processes, sharing.launchers, sharing.queues, sharing.totals
     number = launchers.kernel[process]
-    sharing.kernels.ticket[sharers.first[process] + number] = totals[TICKETS]
+    sharing.kernels.ticket[processes.first[process] + number] = totals[TICKETS]
     totals[TICKETS] += 1
     launchers.kernel[process] += 1
     launchers.since_sync[process] += 1
     launchers.in_flight[process] += 1
     launchers.longest[process] = max(launchers.longest[process], launchers.in_flight[process])
-    queue = sharers.first_stream[process] + number % sharers.streams[process]
+    queue = processes.first_stream[process] + number % processes.streams[process]
     if queues.busy[queue] == 0:
         queues.busy[queue] = 1
         queues.head[queue] = number
-        queues.left_s[queue] = sharing.kernels.duration_s[sharers.first[process] + number]
+        queues.left_s[queue] = sharing.kernels.duration_s[processes.first[process] + number]
         queues.since_s[queue] = now_s
         rates_changed(sharing, now_s, in_turn)
 
 
 @inner
-def _after_launch(sharing: Sharing, process: int, now_s: float) -> None:
+def _after_launch(sharing: SharingState, process: int, now_s: float) -> None:
     """Synchronise where a cap or a layer says so."""
-    sharers, launchers = sharing.sharers, sharing.launchers
-    every = sharers.sync_every[process]
-    launched = sharers.first[process] + launchers.kernel[process] - 1
-    at_layer = sharers.layers[process] == 1 and sharing.kernels.layer_end[launched] == 1
+    processes, launchers = sharing.processes, sharing.launchers
+    every = processes.sync_every[process]
+    launched = processes.first[process] + launchers.kernel[process] - 1
+    at_layer = processes.layers[process] == 1 and sharing.kernels.layer_end[launched] == 1
     if at_layer or (every > 0 and launchers.since_sync[process] >= every):
         launchers.syncs[process] += 1
         _wait_until_empty(sharing, process, now_s, SYNC)
@@ -164,17 +166,17 @@ def _after_launch(sharing: Sharing, process: int, now_s: float) -> None:
 
 
 @inner
-def _wait_until_empty(sharing: Sharing, process: int, now_s: float, phase: int) -> None:
+def _wait_until_empty(sharing: SharingState, process: int, now_s: float, phase: int) -> None:
     """Wait for all streams of a process, and pay for it."""
     launchers = sharing.launchers
     launchers.phase[process] = phase
     empty = launchers.in_flight[process] == 0
-    launchers.at_s[process] = now_s + sharing.sharers.sync_s[process] if empty else np.inf
+    launchers.at_s[process] = now_s + sharing.processes.sync_s[process] if empty else np.inf
 
 
 @inner
-def _finish_job(sharing: Sharing, process: int, now_s: float, stop_s: float) -> None:
-    sharers, launchers, done = sharing.sharers, sharing.launchers, sharing.done
+def _finish_job(sharing: SharingState, process: int, now_s: float, stop_s: float) -> None:
+    processes, launchers, done = sharing.processes, sharing.launchers, sharing.done
     row = sharing.totals[DONE]
     sharing.totals[DONE] += 1
     done.process[row], done.finished_s[row] = process, now_s
@@ -184,11 +186,11 @@ def _finish_job(sharing: Sharing, process: int, now_s: float, stop_s: float) -> 
     launchers.jobs[process] += 1
     launchers.since_sync[process] = 0
     launchers.phase[process] = IDLE
-    think = sharers.first_think[process] + (launchers.jobs[process] - 1) % sharers.thinks[process]
+    think = processes.first_think[process] + (launchers.jobs[process] - 1) % processes.thinks[process]
     begins_s = now_s + sharing.thinks_s[think]
-    more = begins_s < stop_s or launchers.jobs[process] < sharers.least_jobs[process]
-    if sharers.arrival_end[process] >= 0:
-        more = launchers.arrival[process] < sharers.arrival_end[process]
+    more = begins_s < stop_s or launchers.jobs[process] < processes.least_jobs[process]
+    if processes.arrival_end[process] >= 0:
+        more = launchers.arrival[process] < processes.arrival_end[process]
         if more:
             begins_s = max(now_s, sharing.arrivals_s[launchers.arrival[process]])
     if not more:
@@ -201,8 +203,8 @@ def _finish_job(sharing: Sharing, process: int, now_s: float, stop_s: float) -> 
 
 
 @inner
-def _levels_changed(sharing: Sharing, now_s: float) -> None:
-    launchers, level = sharing.launchers, sharing.sharers.level
+def _levels_changed(sharing: SharingState, now_s: float) -> None:
+    launchers, level = sharing.launchers, sharing.processes.level
     highest = -1
     for process in range(len(level)):
         if launchers.active[process] == 1:
@@ -214,16 +216,16 @@ def _levels_changed(sharing: Sharing, now_s: float) -> None:
 
 
 @inner
-def _end_kernel(sharing: Sharing, queue: int, now_s: float, in_turn: bool) -> None:
+def _end_kernel(sharing: SharingState, queue: int, now_s: float, in_turn: bool) -> None:
     queues, launchers = sharing.queues, sharing.launchers
     process = queues.process[queue]
     launchers.used_s[process] += queues.rate[queue] * (now_s - queues.since_s[queue])
     launchers.in_flight[process] -= 1
-    queues.head[queue] += sharing.sharers.streams[process]
+    queues.head[queue] += sharing.processes.streams[process]
     queues.since_s[queue] = now_s
     queues.end_s[queue] = np.inf
     if queues.head[queue] < launchers.kernel[process]:
-        queues.left_s[queue] = sharing.kernels.duration_s[sharing.sharers.first[process] + queues.head[queue]]
+        queues.left_s[queue] = sharing.kernels.duration_s[sharing.processes.first[process] + queues.head[queue]]
         if not in_turn:
             queues.end_s[queue] = now_s + queues.left_s[queue] / queues.rate[queue]
     else:
@@ -233,6 +235,6 @@ def _end_kernel(sharing: Sharing, queue: int, now_s: float, in_turn: bool) -> No
         rates_changed(sharing, now_s, in_turn)
     phase = launchers.phase[process]
     if phase in (SYNC, DRAIN, FINISH) and launchers.in_flight[process] == 0:
-        launchers.at_s[process] = now_s + sharing.sharers.sync_s[process]
-    elif phase == WINDOW and launchers.in_flight[process] <= sharing.sharers.window[process]:
+        launchers.at_s[process] = now_s + sharing.processes.sync_s[process]
+    elif phase == WINDOW and launchers.in_flight[process] <= sharing.processes.window[process]:
         launchers.at_s[process] = now_s

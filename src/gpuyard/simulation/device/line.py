@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpuyard.core.kernel import inner
-from gpuyard.simulation.device.state import UNKNOWN, Sharing
+from gpuyard.simulation.device.state import UNKNOWN, SharingState
 
 
 @inner
@@ -19,7 +19,7 @@ def place_of(clients: int, places: int) -> int:
 
 
 @inner
-def rates_changed(sharing: Sharing, now_s: float, in_turn: bool) -> None:
+def rates_changed(sharing: SharingState, now_s: float, in_turn: bool) -> None:
     """Work has come or gone: let every kernel at a head go on at its new rate."""
     if in_turn:
         _run_first(sharing, now_s)
@@ -28,14 +28,14 @@ def rates_changed(sharing: Sharing, now_s: float, in_turn: bool) -> None:
 
 
 @inner
-def _run_first(sharing: Sharing, now_s: float) -> None:
+def _run_first(sharing: SharingState, now_s: float) -> None:
     """Run the kernel that was launched first, unless one runs already: no later one goes before it."""
     queues = sharing.queues
     first, lowest = -1, 0
     for queue in range(len(queues.busy)):
         if queues.busy[queue] == 1:
             process = queues.process[queue]
-            ticket = sharing.kernels.ticket[sharing.sharers.first[process] + queues.head[queue]]
+            ticket = sharing.kernels.ticket[sharing.processes.first[process] + queues.head[queue]]
             if first < 0 or ticket < lowest:
                 first, lowest = queue, ticket
     if first >= 0 and queues.end_s[first] == np.inf:
@@ -45,7 +45,7 @@ def _run_first(sharing: Sharing, now_s: float) -> None:
 
 
 @inner
-def _run_side_by_side(sharing: Sharing, now_s: float) -> None:
+def _run_side_by_side(sharing: SharingState, now_s: float) -> None:
     """Give each client its rate, split evenly among its streams that have work."""
     queues, rates, totals = sharing.queues, sharing.rates, sharing.totals
     clients = 0
@@ -64,16 +64,16 @@ def _run_side_by_side(sharing: Sharing, now_s: float) -> None:
 
 
 @inner
-def _busy_streams(sharing: Sharing, process: int) -> int:
-    first = sharing.sharers.first_stream[process]
+def _busy_streams(sharing: SharingState, process: int) -> int:
+    first = sharing.processes.first_stream[process]
     busy = 0
-    for queue in range(first, first + sharing.sharers.streams[process]):
+    for queue in range(first, first + sharing.processes.streams[process]):
         busy += sharing.queues.busy[queue]
     return busy
 
 
 @inner
-def _turn(sharing: Sharing, queue: int, now_s: float, rate: float) -> None:
+def _turn(sharing: SharingState, queue: int, now_s: float, rate: float) -> None:
     """Go on at another rate."""
     queues = sharing.queues
     if queues.rate[queue] == rate and queues.end_s[queue] < np.inf:

@@ -19,23 +19,23 @@ from gpuyard.simulation.device.state import (
     Kernels,
     KnownRates,
     Launchers,
-    Sharers,
-    Sharing,
+    Processes,
+    SharingState,
     StreamQueues,
 )
 
 T = TypeVar("T")
 
 
-def new_sharing(jobs: Sequence[SharedJob], room: int) -> Sharing:
+def new_sharing(jobs: Sequence[SharedJob], room: int) -> SharingState:
     """Processes that have not begun; all take part in nothing until they get their words."""
-    sharers = _sharers(jobs)
+    processes = _processes(jobs)
     totals = np.zeros(TOTALS, np.int64)
     totals[HIGHEST] = -1
-    return Sharing(
-        sharers,
+    return SharingState(
+        processes,
         _launchers(jobs),
-        _queues(sharers),
+        _queues(processes),
         _kernels(jobs),
         arrivals_s=_joined([job.arrivals_s or () for job in jobs]),
         thinks_s=_joined([job.thinks_s for job in jobs]),
@@ -55,7 +55,7 @@ def _is_float(name: str) -> bool:
     return name.endswith("_s") or name == "rate"
 
 
-def _sharers(jobs: Sequence[SharedJob]) -> Sharers:
+def _processes(jobs: Sequence[SharedJob]) -> Processes:
     ends = np.cumsum([len(job.arrivals_s or ()) for job in jobs])
     closed = np.array([job.arrivals_s is None for job in jobs])
     kernels, streams, thinks = (
@@ -66,7 +66,7 @@ def _sharers(jobs: Sequence[SharedJob]) -> Sharers:
             lambda job: len(job.thinks_s),
         )
     )
-    return zeros(Sharers, len(jobs))._replace(
+    return zeros(Processes, len(jobs))._replace(
         level=np.full(len(jobs), -1),
         layers=np.zeros(len(jobs), np.int8),
         launch_s=np.array([job.launch_s for job in jobs]),
@@ -93,9 +93,9 @@ def _launchers(jobs: Sequence[SharedJob]) -> Launchers:
     )
 
 
-def _queues(sharers: Sharers) -> StreamQueues:
-    count = int(sharers.streams.sum())
-    process = np.repeat(np.arange(len(sharers.streams)), sharers.streams)
+def _queues(processes: Processes) -> StreamQueues:
+    count = int(processes.streams.sum())
+    process = np.repeat(np.arange(len(processes.streams)), processes.streams)
     return zeros(StreamQueues, count)._replace(
         process=process, busy=np.zeros(count, np.int8), end_s=np.full(count, np.inf)
     )

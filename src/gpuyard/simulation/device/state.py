@@ -17,7 +17,7 @@ PLACES = 4093
 """Sets of busy clients whose rates are remembered: a prime."""
 
 
-class Sharers(NamedTuple):
+class Processes(NamedTuple):
     """One entry a process: what does not change, and the words of the gate."""
 
     level: Ints  # -1: it takes no part
@@ -96,10 +96,10 @@ class KnownRates(NamedTuple):
     rate: Floats  # place x client
 
 
-class Sharing(NamedTuple):
+class SharingState(NamedTuple):
     """Everything."""
 
-    sharers: Sharers
+    processes: Processes
     launchers: Launchers
     queues: StreamQueues
     kernels: Kernels

@@ -74,7 +74,7 @@ class SimulatedGpu:
 
     def apply(self, decision: list[LaunchTerms]) -> None:
         """Write the words of every client's gate."""
-        words = self.state.sharers
+        words = self.state.processes
         for number, terms in enumerate(decision):
             words.level[number] = -1 if terms.level is None else terms.level
             words.sync_every[number], words.window[number] = terms.cap.sync_every, terms.cap.window

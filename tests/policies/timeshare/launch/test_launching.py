@@ -34,6 +34,7 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
         # Somebody's own cap holds where the policy has none for it.
         ("priority", [replace(LOW, own=Cap(50)), HIGH], [LaunchTerms(0, Cap(50)), LaunchTerms(1)]),
         ("priority:sync=8", [replace(LOW, own=Cap(50)), HIGH], [LaunchTerms(0, Cap(8)), LaunchTerms(1)]),
+        ("priority:sync=never", [replace(LOW, own=Cap(50)), HIGH], [LaunchTerms(0), LaunchTerms(1)]),
         ("priority:sync=8", [LOW, replace(HIGH, own=Cap(21))], [LaunchTerms(0, Cap(8)), LaunchTerms(1, Cap(21))]),
         # Who takes no part neither waits nor is waited for, and makes no level.
         ("priority:sync=8", [LOW, replace(HIGH, gated=False)], [LaunchTerms(0), NEVER]),
@@ -139,8 +140,14 @@ def test_what_is_written_reads_the_same(name: str) -> None:
     ("text", "message"),
     [
         ("strict", "field policy: 'strict' is not a policy of launching"),
-        ("priority:sync=0", "field launch, sync: '0' is not a number of launches, 1 or more, never or auto"),
-        ("priority:window=auto", "field launch, window: 'auto' is not a number of launches, 1 or more, or never"),
+        (
+            "priority:sync=0",
+            "field launch, sync: '0' is not a number of launches, 1 or more, nor own nor never nor auto",
+        ),
+        (
+            "priority:window=auto",
+            "field launch, window: 'auto' is not a number of launches, 1 or more, nor own nor never",
+        ),
         ("priority:sync=1.5", "'1.5' is not a number of launches"),
         ("reef:sync=4", "'sync' is not an option of reef. reef has no options"),
         ("shares:over=0s", "'0s' is not a positive time"),

@@ -1,4 +1,4 @@
-"""Caps as options of a policy: `sync=8`, `sync=auto`, `window=4`; and which claims they are for."""
+"""Caps as options of a policy: `sync=8`, `sync=auto`, `window=4`; by default everybody has its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from gpuyard.policies.naming import option
 from gpuyard.policies.timeshare.launch.interface import Cap, LaunchClaim, Launching
 from gpuyard.policies.timeshare.launch.sync_interval import best_interval
 
+OWN = -2
+"""As each client has it."""
 AUTO = -1
 """Synchronise as often as the cost model says, for each client by what is known of its kernels."""
 MOST_LAUNCHES = 10**9
@@ -21,24 +23,23 @@ FIRST_GUESS = 8
 
 @dataclass(frozen=True)
 class LaunchCount:
-    """An option that is a number of launches, or `never`; where it makes sense, `auto`."""
+    """An option that is a number of launches, `never` or `own`; where it makes sense, `auto`."""
 
     automatic: bool = False
 
     def read(self, text: str, where: str) -> int:
         """Read a number of launches."""
-        if text == "never":
-            return 0
-        if text == "auto" and self.automatic:
-            return AUTO
+        words = {"own": OWN, "never": 0} | ({"auto": AUTO} if self.automatic else {})
+        if text in words:
+            return words[text]
         if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_LAUNCHES:
-            words = "never or auto" if self.automatic else "or never"
-            raise InputError(f"is not a number of launches, 1 or more, {words}", field=where, value=text)
+            rule = f"is not a number of launches, 1 or more, nor {' nor '.join(words)}"
+            raise InputError(rule, field=where, value=text)
         return int(text)
 
     def write(self, value: int) -> str:
         """Write it as `read` reads it."""
-        return {0: "never", AUTO: "auto"}.get(value, str(value))
+        return {OWN: "own", AUTO: "auto", 0: "never"}.get(value, str(value))
 
 
 SYNC, WINDOW = LaunchCount(automatic=True), LaunchCount()
@@ -49,9 +50,9 @@ SYNC, WINDOW = LaunchCount(automatic=True), LaunchCount()
 class Capping(Launching):
     """What policies with a cap have in common."""
 
-    sync_every: int = option("sync", 0, SYNC)
+    sync_every: int = option("sync", OWN, SYNC)
     """A synchronisation every so many launches; `auto`: as the cost model says."""
-    window: int = option("window", 0, WINDOW)
+    window: int = option("window", OWN, WINDOW)
     """A sliding window of groups of so many launches."""
 
     @property
@@ -60,10 +61,11 @@ class Capping(Launching):
         return RE_ESTIMATED_S if self.sync_every == AUTO else inf
 
     def cap_of(self, claim: LaunchClaim) -> Cap:
-        """The policy's cap if it has one, else the client's own."""
-        if self.sync_every == AUTO:
-            return Cap(_estimated(claim), self.window)
-        return Cap(self.sync_every, self.window) if self.sync_every or self.window else claim.own
+        """The policy's cap if it says anything of it, else the client's own."""
+        if self.sync_every == self.window == OWN:
+            return claim.own
+        every = _estimated(claim) if self.sync_every == AUTO else max(self.sync_every, 0)
+        return Cap(every, max(self.window, 0))
 
 
 def _estimated(claim: LaunchClaim) -> int:
