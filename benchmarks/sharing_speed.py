@@ -11,7 +11,7 @@ from benchmarks.limits import Figure
 from benchmarks.measure import best_in_turn, heap_floor, in_own_process
 
 LAUNCHES = 1_000_000
-POLICIES = {"priority:sync=8": 0.2, "shares": 3.0}
+POLICIES = {"priority:sync=8": 0.4, "shares": 30.0}
 """Who may launch, and the time over floor at most: one whose words never change, one that rewrites them every 2 ms."""
 LEAST_PER_S = 1_000_000
 """Launches a CPU second, where words never change."""
