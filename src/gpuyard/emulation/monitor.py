@@ -7,7 +7,6 @@ from pathlib import Path
 
 from gpuyard.emulation.node import ClientView, GpuView, NodeView, live_nodes
 from gpuyard.emulation.node import node as find_node
-from gpuyard.emulation.thermals import celsius, watts
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _node(view: NodeView) -> NodeReading:
 
 
 def _gpu(view: GpuView) -> GpuReading:
-    slot, utilisation = view.slot, view.utilisation
+    slot = view.slot
     return GpuReading(
         index=view.index,
         key=slot.key,
@@ -74,9 +73,9 @@ def _gpu(view: GpuView) -> GpuReading:
         uuid=view.uuid,
         memory_used_bytes=view.memory_used,
         memory_total_bytes=slot.memory_bytes,
-        utilisation=utilisation,
-        temperature_c=celsius(utilisation),
-        power_w=watts(slot.idle_watts, slot.max_watts, utilisation),
+        utilisation=view.utilisation,
+        temperature_c=view.celsius,
+        power_w=view.watts,
         power_limit_w=slot.max_watts,
         processes=tuple(map(_process, view.clients)),
     )

@@ -1,4 +1,4 @@
-"""How device time passes for the clients of one GPU: straight lines between events, as a pure computation.
+"""How device time passes for the clients of one GPU, in Python: what the library is held against.
 
 A client's *device time* runs with the clock while it is idle. Once its queue reaches beyond its device time, the client
 is active and the sharing policy sets its rate. Nothing changes between two events. An event is a client that reaches
