@@ -66,6 +66,11 @@ LIBRARIES = {
             "nvidia-ml-py, gpustat and nvitop do not see emulated GPUs",
             generated=_unsupported,
         ),
+        Library(
+            "libgpuyard-gate.so",
+            ("node", "gate"),
+            "no program shares a GPU through the gate",
+        ),
     )
 }
 """Those that stand on the ground, `node/`, have it compiled into themselves."""
