@@ -45,7 +45,7 @@ int gpuyard_path(const char *name, char path[GPUYARD_PATH_BYTES]) {
     return fits ? GPUYARD_OK : GPUYARD_ERROR_NAME;
 }
 
-int gpuyard_live_nodes(char (*names)[104], unsigned int room) {
+int gpuyard_live_nodes(char (*names)[GPUYARD_NAME_BYTES], unsigned int room) {
     char folder[GPUYARD_PATH_BYTES], prefix[32], path[2 * GPUYARD_PATH_BYTES];
     int count = 0, error = gpuyard_folder(folder);
     if (error != GPUYARD_OK) return error;
@@ -68,7 +68,7 @@ int find_path(const char *name, char path[GPUYARD_PATH_BYTES]) {
     static const char *const variables[] = {"GPUYARD_NODE", "GPUYARD_GPUS"};
     if (name == NULL) name = text_from(variables, 2);
     if (name != NULL) return gpuyard_path(name, path);
-    char only[1][104];
+    char only[1][GPUYARD_NAME_BYTES];
     int count = gpuyard_live_nodes(only, 1);
     if (count < 0) return count;
     return count == 1 ? gpuyard_path(only[0], path)

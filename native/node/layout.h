@@ -85,7 +85,7 @@ static inline uint64_t layout_length(uint64_t gpus) {
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic double) == 8, "one store each");
 _Static_assert(offsetof(struct node_record, version) == MEMBER_BYTE, "where members lock");
 _Static_assert(GPUYARD_MOST_CLIENTS == 64, "`connected` has one bit for each client");
-_Static_assert(sizeof(((struct gpuyard_description *)0)->name) > GPUYARD_MOST_NAME_BYTES, "a name ends with a zero byte");
+_Static_assert(GPUYARD_NAME_BYTES > GPUYARD_MOST_NAME_BYTES, "a name ends with a zero byte");
 _Static_assert(sizeof(struct client_record) % 8 == 0 && sizeof(struct gpu_record) % 8 == 0, "whole numbers");
 
 #endif

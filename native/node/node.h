@@ -67,6 +67,7 @@ GPUYARD_API const char *gpuyard_error_text(int error);
 
 #define GPUYARD_MOST_CLIENTS 64     /* processes that can use one GPU at a time */
 #define GPUYARD_MOST_NAME_BYTES 100 /* of a node's name */
+#define GPUYARD_NAME_BYTES 104      /* room that a name needs, in whole numbers of 8 bytes */
 #define GPUYARD_WINDOW_S 1.0        /* utilisation is the busy part of so many past seconds of real time */
 #define GPUYARD_PATH_BYTES 4096     /* room that a path needs */
 
@@ -123,7 +124,7 @@ struct gpuyard_gpu {
 
 /* What never changes while a node lives. */
 struct gpuyard_description {
-    char name[104];
+    char name[GPUYARD_NAME_BYTES];
     double created; /* Unix time */
     double origin;  /* CLOCK_MONOTONIC at which the node's clock started, from this same value */
     double speed;   /* emulated seconds per second */
@@ -259,7 +260,7 @@ GPUYARD_API int gpuyard_look(struct gpuyard_node *node, unsigned int gpu, double
 
 /* Writes the names of all live nodes of this user to `names`, as far as there is room, and removes files of dead ones.
  * Returns how many there are. */
-GPUYARD_API int gpuyard_live_nodes(char (*names)[104], unsigned int room);
+GPUYARD_API int gpuyard_live_nodes(char (*names)[GPUYARD_NAME_BYTES], unsigned int room);
 
 /* Where segments live: GPUYARD_SHM, or /dev/shm, or the temporary folder. Where a node's segment lives. */
 GPUYARD_API int gpuyard_folder(char folder[GPUYARD_PATH_BYTES]);

@@ -34,6 +34,7 @@ COMMANDS = {
     "emulate": "Run a CUDA program on emulated GPUs, in their time and memory.",
     "smi": "Show emulated GPUs and who uses them, once or live.",
     "gpus": "List the GPU kinds that can be emulated.",
+    "native": "Compile, find and check the libraries in C.",
     "profile": "Measure a program, and write a profile.",
     "profiles": "List, show, import and fit performance profiles.",
     "demo": "See what tune buys over proportional, or what an emulated GPU shows.",

@@ -34,27 +34,28 @@ class LibraryState:
 
 def find(name: str) -> Path:
     """Return a library, compiled if need be; raises MissingLibraryError where that is impossible."""
-    return path_of(name) or _compile(name)
+    there = (folder / name for folder in _folders())
+    return next((path for path in there if path.is_file()), None) or _compile(name)
 
 
-def path_of(name: str) -> Path | None:
-    """Return where a library is that was compiled before."""
-    found = (folder / name for folder in _folders())
-    return next((path for path in found if path.is_file()), None)
+def folder() -> Path:
+    """Return the folder in which all libraries are, compiled if need be: programs find them there by their names."""
+    folders = {find(name).parent for name in build_script().LIBRARIES}
+    return folders.pop() if len(folders) == 1 else build_all()[0].parent
 
 
 def build_all() -> list[Path]:
     """Compile every library again, into the package if it can be written to."""
-    return [_compile(name) for name in _script().LIBRARIES]
+    return [_compile(name) for name in build_script().LIBRARIES]
 
 
 def check_all() -> list[LibraryState]:
     """Say of every library where it is, and whether it loads."""
-    return [_checked(name) for name in _script().LIBRARIES]
+    return [_checked(name) for name in build_script().LIBRARIES]
 
 
 def _checked(name: str) -> LibraryState:
-    path, problem, lost = None, "", _script().LIBRARIES[name].lost
+    path, problem, lost = None, "", build_script().LIBRARIES[name].lost
     try:
         path = find(name)
         ctypes.CDLL(str(path))
@@ -64,7 +65,7 @@ def _checked(name: str) -> LibraryState:
 
 
 def _compile(name: str) -> Path:
-    script = _script()
+    script = build_script()
     library = script.LIBRARIES[name]
     why = "no folder of yours can keep it; XDG_CACHE_HOME may name one"
     for folder in _folders():
@@ -86,11 +87,11 @@ def _folders() -> Iterator[Path]:
 
 @lru_cache(maxsize=1)
 def _state() -> str:
-    return str(_script().state())
+    return str(build_script().state())
 
 
 @lru_cache(maxsize=1)
-def _script() -> ModuleType:
+def build_script() -> ModuleType:
     """Return the script that compiles; the build of the package runs it too, without the package."""
     script = next(path for path in _SCRIPTS if path.is_file())
     spec = importlib.util.spec_from_file_location("gpuyard_native_build", script)

@@ -137,9 +137,7 @@ def test_threads_share_a_client_beside_other_processes(open_node: OpenNode, hamm
     assert mine.reserved_bytes == taken * MIB == 1200 * MIB
 
 
-def test_no_operation_breaks_a_rule_of_c(
-    open_node: OpenNode, node_name: str, hammer: Hammer, tmp_path: Path
-) -> None:
+def test_no_operation_breaks_a_rule_of_c(open_node: OpenNode, node_name: str, hammer: Hammer, tmp_path: Path) -> None:
     flags = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     try:
         checked = compile_hammer(tmp_path / "hammer", flags)
@@ -169,11 +167,11 @@ def test_a_file_of_another_user_is_refused(open_node: OpenNode, node_name: str) 
 
 @needs_root
 def test_another_user_can_neither_read_nor_lock_nor_join_a_node(
-    open_node: OpenNode, node_name: str, tmp_path_factory: pytest.TempPathFactory, program: Path
+    open_node: OpenNode, node_name: str, program: Path
 ) -> None:
     open_node()
     path = path_of(node_name)
-    for command in (["cat", path], ["sh", "-c", f": >> {path}"], ["flock", "-n", path, "true"]):
+    for command in (["cat", str(path)], ["sh", "-c", f": >> {path}"], ["flock", "-n", str(path), "true"]):
         done = subprocess.run(command, user=12345, group=12345, capture_output=True, text=True, check=False)
         assert done.returncode != 0
         assert "Permission denied" in done.stderr
@@ -212,7 +210,9 @@ def test_a_node_that_lies_about_its_gpus_is_not_believed(open_node: OpenNode, no
     """A count that would reach beyond the file, as another version or a fault might leave."""
     open_node()
     with path_of(node_name).open("r+b") as file:
-        file.seek(of_gpu("updated") - places()["gpu.updated"] - 8)  # the last number of the header: how many GPUs follow
+        file.seek(
+            of_gpu("updated") - places()["gpu.updated"] - 8
+        )  # the last number of the header: how many GPUs follow
         file.write((2**60).to_bytes(8, "little"))
     with pytest.raises(InputError, match="in use by another version of gpuyard"):
         open_node()

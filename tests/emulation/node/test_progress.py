@@ -189,7 +189,7 @@ def test_two_queues_of_three_seconds_and_one() -> None:
             client.reached_at(tail, here.now) - start
             for client, tail in zip(here.clients, here.tails.values(), strict=True)
         )
-        assert (long, short) == (pytest.approx(4.0), pytest.approx(2.0))
+        assert [long, short] == pytest.approx([4.0, 2.0])
         here.now = start + 10
         assert [position - start for position in here.positions()] == pytest.approx([9.0, 9.0])
 

@@ -32,9 +32,9 @@ class SharedGpuClient:
         """Replaced as a whole, so that other threads never see half of it."""
         places = LineRecord()
         self._ground.known_line(address, byref(places))
-        self._generation: memoryview[int] = _number(c_uint64, places.generation_now, "Q")
-        self._tail: memoryview[float] = _number(c_double, places.tail, "d")
-        self._busy: memoryview[float] = _number(c_double, places.busy, "d")
+        self._generation = _seen(c_uint64.from_address(places.generation_now)).cast("Q")
+        self._tail = _seen(c_double.from_address(places.tail)).cast("d")
+        self._busy = _seen(c_double.from_address(places.busy)).cast("d")
 
     def device_time(self, now: float) -> float:
         """Return how far this process's time on the GPU has come."""
@@ -136,6 +136,6 @@ class SharedGpuClient:
         self._ground.disconnect(self._address)
 
 
-def _number(kind: type[c_double] | type[c_uint64], address: int, code: str) -> memoryview:  # type: ignore[type-arg]
-    """Let Python see one number of the library's, of which the node's handle has to outlast it."""
-    return memoryview(kind.from_address(address)).cast("B").cast(code)  # type: ignore[call-overload, no-any-return]
+def _seen(number: c_double | c_uint64) -> memoryview:
+    """Let Python see the bytes of one of the library's numbers; the node's handle has to outlast this."""
+    return memoryview(number).cast("B")

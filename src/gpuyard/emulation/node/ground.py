@@ -14,6 +14,7 @@ from gpuyard.native import find
 
 LIBRARY = "libgpuyard-node.so"
 MOST_CLIENTS = 64
+MOST_NAME_BYTES = 100
 NAME_BYTES = 104
 UUID_BYTES = 48
 PATH_BYTES = 4096
@@ -25,7 +26,6 @@ class Fault(IntEnum):
 
     NAME = -1
     NO_GPUS = -2
-    SPEED = -3
     NO_SUCH_GPU = -5
     SHARE = -6
     DEMAND = -7
@@ -33,7 +33,6 @@ class Fault(IntEnum):
     OPEN = -11
     OWNER = -12
     ROOM = -13
-    NO_NODE = -20
     VERSION = -22
     OTHER_GPUS = -23
     OTHER_SPEED = -24

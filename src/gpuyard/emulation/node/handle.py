@@ -1,4 +1,4 @@
-"""What a process holds of a node: it lasts as long as anything here refers to it, so nothing is ever freed too early."""
+"""What a process holds of a node, for as long as anything here refers to it: nothing is ever freed too early."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from gpuyard.emulation.clock import RealClock
 from gpuyard.emulation.node.client import SharedGpuClient
 from gpuyard.emulation.node.description import Description, GpuSlot, summary, written_gpus
 from gpuyard.emulation.node.gpu_busy import GpuBusyError
-from gpuyard.emulation.node.ground import ALL_MEMORY, MOST_CLIENTS, Fault, TermsRecord, ground
+from gpuyard.emulation.node.ground import ALL_MEMORY, MOST_CLIENTS, MOST_NAME_BYTES, Fault, TermsRecord, ground
 from gpuyard.emulation.node.handle import NodeHandle, opened
 from gpuyard.emulation.node.policy_codes import written_sharing
 from gpuyard.emulation.node.segment import file_error, path_of
@@ -91,7 +91,7 @@ class Node:
 def _refusal(code: int, name: str, gpus: Sequence[GpuSlot], speed: float, sharing: TimeSharing) -> Exception:
     """Say why a node cannot be opened."""
     if code == Fault.NAME:
-        return InputError("is empty, or longer than 100 bytes", field="node", value=name)
+        return InputError(f"is empty, or longer than {MOST_NAME_BYTES} bytes", field="node", value=name)
     if code == Fault.NO_GPUS:
         return InputError("has no GPUs", field="node", value=name)
     hint = "Wait until its processes end, or use another node name"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpuyard.core.errors import GpuyardError, InputError, nearest
 from gpuyard.emulation.node.description import Description, GpuSlot
 from gpuyard.emulation.node.ground import NAME_BYTES, ClientRecord, GpuViewRecord, ground, text, unexpected
-from gpuyard.emulation.node.handle import NodeHandle, opened
+from gpuyard.emulation.node.handle import opened
 from gpuyard.policies.timeshare import TimeSharing
 
 
