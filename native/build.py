@@ -68,8 +68,9 @@ LIBRARIES = {
         ),
         Library(
             "libgpuyard-gate.so",
-            ("node", "gate"),
+            ("node", "gate", "gate/driver"),
             "no program shares a GPU through the gate",
+            flags=("-Wl,-Bsymbolic-functions",),  # it means its own functions, whatever else defines them
         ),
     )
 }

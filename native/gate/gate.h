@@ -41,6 +41,9 @@ struct gpuyard_gate_request {
     uint64_t memory_limit;           /* most bytes that it may allocate; UINT64_MAX for all there are */
 };
 
+/* What GPUYARD_GATE and GPUYARD_GATE_* say: the group, NULL for none, and what to bring along. Returns what is wrong, or NULL. */
+GPUYARD_GATE_API const char *gpuyard_gate_read_environment(const char **group, struct gpuyard_gate_request *request);
+
 struct gpuyard_gate;
 struct gpuyard_gate_client;
 
