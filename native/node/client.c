@@ -1,8 +1,8 @@
 /* A process as a client of one GPU.
  *
- * These functions are called for every operation of a program, so each first tries what is known already: the line that
- * the client's device time follows, which holds until the GPU's generation changes or until the horizon, when somebody's
- * queue ends. Only beyond that it takes the GPU's lock and brings everybody up to date.
+ * These functions are called for every operation of a program, so each first tries what is known already: the line
+ * that the client's device time follows, which holds until the GPU's generation changes or until the horizon, when
+ * somebody's queue ends. Only beyond that it takes the GPU's lock and brings everybody up to date.
  */
 #define _GNU_SOURCE
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "node_handle.h"
 
 #define RECHECK_S 0.02 /* how often, in real seconds, a wait beside others looks whether it goes faster by now */
-#define SAMPLE_S 0.2   /* how often, in real seconds, samples are recorded at most: they must reach back over the window */
+#define SAMPLE_S 0.2   /* how often, in real seconds, samples are recorded at most: all must span the window */
 
 struct gpuyard_client *client_make(struct gpuyard_node *node, struct shared_gpu *gpu, unsigned int number) {
     struct gpuyard_client *client = calloc(1, sizeof *client);

@@ -1,4 +1,4 @@
-/* The past of a client. Numbers that a killed process left may make no sense: whatever they say, answers are in range. */
+/* The past of a client. Numbers that a killed process left may make no sense: answers are in range all the same. */
 #include "history.h"
 
 #include <math.h>
@@ -57,8 +57,8 @@ double work_done(const struct client_record *client, double now) {
     return at_least_0(sample_at(client, position_at(client, now)).done);
 }
 
-/* Work done by a position before the sample `later`; from one sample to the next it is taken to go on evenly. The oldest
- * sample is left out, as it may just be overwritten. */
+/* Work done by a position before the sample `later`; from one sample to the next it is taken to go on evenly. The
+ * oldest sample is left out, as it may just be overwritten. */
 static double done_by(const struct client_record *client, double position, struct sample later) {
     uint64_t recorded = client->sample_count;
     for (uint64_t back = 1; back < MOST_SAMPLES && back <= recorded && later.idle_from > position; back++) {

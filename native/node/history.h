@@ -10,8 +10,8 @@ struct breakpoint newest_breakpoint(const struct client_record *client);
 /* A client's device time at a time that has passed, as if at full speed before its history begins. */
 double position_at(const struct client_record *client, double clock);
 
-/* When a client reached a position that lies behind it at the time `updated`. What is older than the history counts as if
- * it had run at full speed. */
+/* When a client reached a position that lies behind it at the time `updated`. What is older than the history counts as
+ * if it had run at full speed. */
 double passed_at(const struct client_record *client, double position, double updated);
 
 /* Writes down how far a client has come. Only its own process does so, hence without a lock. */

@@ -2,11 +2,11 @@
  *
  *     header | gpu 0, with its clients 0…63 | gpu 1, with its clients 0…63 | …
  *
- * Every number takes 8 bytes and text a multiple of 8, so nothing is ever padded and each store of a number is one store
- * of the processor: a process that is killed cannot leave half a number behind.
+ * Every number takes 8 bytes and text a multiple of 8, so nothing is ever padded and each store of a number is one
+ * store of the processor: a process that is killed cannot leave half a number behind.
  *
- * Who is alive is said by locks, not by numbers: the kernel drops them with the process, whichever way it ends. They are
- * open-file-description locks on single bytes of the file:
+ * Who is alive is said by locks, not by numbers: the kernel drops them with the process, whichever way it ends. They
+ * are open-file-description locks on single bytes of the file:
  *
  * - the first byte of the header's `version`: read-locked by every process attached (members.h); without one, the file is stale;
  * - a client's first byte: write-locked by its process; a client without it is gone, whatever it says;

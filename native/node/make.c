@@ -42,7 +42,8 @@ struct gpuyard_description description_of(const char *name, unsigned int gpu_cou
     return about;
 }
 
-int make_node(struct gpuyard_segment *segment, const struct gpuyard_description *about, const struct gpuyard_gpu *gpus) {
+int make_node(struct gpuyard_segment *segment, const struct gpuyard_description *about,
+              const struct gpuyard_gpu *gpus) {
     uint64_t length = layout_length(about->gpu_count);
     int error = gpuyard_segment_allocate(segment, length);
     if (error != GPUYARD_OK) return error;

@@ -10,7 +10,8 @@ struct gpuyard_description description_of(const char *name, unsigned int gpu_cou
                                           const struct gpuyard_sharing *sharing);
 
 /* Fills an empty segment. */
-int make_node(struct gpuyard_segment *segment, const struct gpuyard_description *about, const struct gpuyard_gpu *gpus);
+int make_node(struct gpuyard_segment *segment, const struct gpuyard_description *about,
+              const struct gpuyard_gpu *gpus);
 
 /* Whether a segment that is mapped is a complete node of this version. */
 bool is_sound(const struct gpuyard_segment *segment);

@@ -1,13 +1,13 @@
 /* The shared ground of emulated GPUs: who uses which GPU of an emulated machine, with how much memory, and how fast.
  *
- * Processes of one user that open the same name share a *node*: one file in shared memory. A process is a *client* of each
- * GPU it uses. Its *device time* runs with the node's clock while it is idle; once its queue reaches beyond its device time,
- * the sharing policy sets the rate. Whoever looks brings a GPU up to date; there is no daemon, and whatever a process held
- * is free again once it is gone, however it ended.
+ * Processes of one user that open the same name share a *node*: one file in shared memory. A process is a *client* of
+ * each GPU it uses. Its *device time* runs with the node's clock while it is idle; once its queue reaches beyond its
+ * device time, the sharing policy sets the rate. Whoever looks brings a GPU up to date; there is no daemon, and
+ * whatever a process held is free again once it is gone, however it ended.
  *
- * All times are seconds. `now` is the node's clock, positions are device time. Functions return GPUYARD_OK or a negative
- * gpuyard_error. They may be called from any thread, but the submits of one client come one at a time. In a forked child,
- * everything inherited answers GPUYARD_ERROR_FORKED and can do its parent no harm.
+ * All times are seconds. `now` is the node's clock, positions are device time. Functions return GPUYARD_OK or a
+ * negative gpuyard_error. They may be called from any thread, but the submits of one client come one at a time. In a
+ * forked child, everything inherited answers GPUYARD_ERROR_FORKED and can do its parent no harm.
  */
 #ifndef GPUYARD_NODE_H
 #define GPUYARD_NODE_H
@@ -71,8 +71,8 @@ GPUYARD_API const char *gpuyard_error_text(int error);
 #define GPUYARD_WINDOW_S 1.0        /* utilisation is the busy part of so many past seconds of real time */
 #define GPUYARD_PATH_BYTES 4096     /* room that a path needs */
 
-/* The ground registers its pthread_atfork handlers in a constructor of this priority. A library that holds a lock of its
- * own while it calls the ground, and takes it in a handler too, registers in one of a higher number. */
+/* The ground registers its pthread_atfork handlers in a constructor of this priority. A library that holds a lock of
+ * its own while it calls the ground, and takes it in a handler too, registers in one of a higher number. */
 #define GPUYARD_FORKS_FIRST 101
 
 /* How the GPUs of a node are shared: the policies of gpuyard/policies/timeshare, which says what they mean.
@@ -181,7 +181,7 @@ GPUYARD_API int gpuyard_connect(struct gpuyard_node *node, unsigned int gpu, con
 /* The part of a GPU that is promised to nobody: what gpuyard_connect could still give away. */
 GPUYARD_API int gpuyard_share_left(struct gpuyard_node *node, unsigned int gpu, double *left);
 
-/* Gives back memory and place. Later calls for the client answer GPUYARD_ERROR_DISCONNECTED; a second one does nothing. */
+/* Gives back memory and place. Later calls for the client answer GPUYARD_ERROR_DISCONNECTED; a second does nothing. */
 GPUYARD_API int gpuyard_disconnect(struct gpuyard_client *client);
 
 /* How far this process's time on the GPU has come. */
@@ -217,8 +217,8 @@ enum gpuyard_figure {
 
 GPUYARD_API int gpuyard_publish(struct gpuyard_client *client, enum gpuyard_figure figure, uint64_t value);
 
-/* What is known of a client without looking. While *generation_now is `generation` and `now` is before `horizon`, device
- * time is position + rate * (now - since). For those who cannot afford a call for each operation, as Python. */
+/* What is known of a client without looking. While *generation_now is `generation` and `now` is before `horizon`,
+ * device time is position + rate * (now - since). For those who cannot afford a call for each operation, as Python. */
 struct gpuyard_line {
     uint64_t generation; /* 0: nothing is known */
     double since, position, rate;
@@ -250,7 +250,8 @@ struct gpuyard_gpu_view {
     uint64_t memory_used;
     double busy_s;      /* seconds of work ever done on it, also for those who have left */
     double utilisation; /* part of the last second in which it worked */
-    double watts, celsius, joules; /* power, warmth, and energy since the node was made: straight lines of how busy it is */
+    double watts, celsius; /* straight lines of how busy it is */
+    double joules;         /* energy drawn since the node was made */
     uint64_t client_count;
     struct gpuyard_client_view clients[GPUYARD_MOST_CLIENTS];
 };

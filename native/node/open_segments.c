@@ -1,5 +1,5 @@
-/* A forked child has copies of its parent's files, and with them of its locks, which would outlive the parent. It lets go
- * of them at once: two processes cannot be one client. */
+/* A forked child has copies of its parent's files, and with them of its locks, which would outlive the parent. It lets
+ * go of them at once: two processes cannot be one client. */
 #define _GNU_SOURCE
 #include "open_segments.h"
 

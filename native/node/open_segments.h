@@ -16,7 +16,7 @@ struct gpuyard_segment {
     struct gpuyard_segment *next;
 };
 
-/* No fork happens in this process from one call to the other: what is opened in between is in the list when one does. */
+/* No fork happens from one call to the other: what is opened in between is in the list when one does. */
 void forks_hold(void);
 void forks_release(void);
 

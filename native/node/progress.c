@@ -1,4 +1,4 @@
-/* Device time as a computation: it reads and writes no shared memory but the breakpoints of those whose rate changes. */
+/* Device time as a computation: of shared memory it touches only the breakpoints of those whose rate changes. */
 #include "progress.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* How device time passes for the clients of one GPU: straight lines between events.
  *
- * Nothing changes between two events. An event is a client that reaches the end of its queue (or, under fifo, of its turn).
+ * Nothing changes between two events. An event is a client that reaches the end of its queue (or, under fifo, of its
+ * turn).
  */
 #ifndef GPUYARD_PROGRESS_H
 #define GPUYARD_PROGRESS_H
@@ -35,10 +36,10 @@ static inline double queue_at(const struct queue *queue, double clock) {
 /* Moves on to a later time, through all events on the way. */
 void progress_advance(struct progress *progress, double until);
 
-/* When a queue reaches a position that is ahead of it if nobody queues anything. Moves on to there, and writes nothing. */
+/* When a queue reaches a position ahead of it if nobody queues anything. Moves on to there, and writes nothing. */
 double progress_forecast(struct progress *progress, struct queue *queue, double position);
 
-/* Goes on at another rate from a time on. A breakpoint counts once its number is stored, so half of one never does. */
+/* Writes down that a client goes on at another rate. It counts once its number is stored, so half of one never does. */
 void record_breakpoint(struct client_record *record, double clock, double position, double rate);
 
 #endif

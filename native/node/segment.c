@@ -23,10 +23,10 @@ static int open_own(const char *path, bool create) {
     int file = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | (create ? O_CREAT : 0), 0600);
     if (file < 0) return errno == ENOENT ? GPUYARD_ERROR_ABSENT : GPUYARD_ERROR_OPEN;
     struct stat about;
-    int error = fstat(file, &about) != 0          ? GPUYARD_ERROR_OPEN
-                : about.st_uid != getuid()        ? GPUYARD_ERROR_OWNER
-                : !S_ISREG(about.st_mode)         ? failed(GPUYARD_ERROR_OPEN, EINVAL)
-                                                  : GPUYARD_OK;
+    int error = GPUYARD_OK;
+    if (fstat(file, &about) != 0) error = GPUYARD_ERROR_OPEN;
+    else if (about.st_uid != getuid()) error = GPUYARD_ERROR_OWNER;
+    else if (!S_ISREG(about.st_mode)) error = failed(GPUYARD_ERROR_OPEN, EINVAL);
     if (error == GPUYARD_OK) return file;
     close(file);
     return error;

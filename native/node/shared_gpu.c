@@ -2,7 +2,6 @@
 #define _GNU_SOURCE
 #include "shared_gpu.h"
 
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>

@@ -18,7 +18,7 @@ struct shared_gpu {
 int shared_gpu_lock(struct shared_gpu *gpu);
 void shared_gpu_unlock(struct shared_gpu *gpu);
 
-/* Brings everybody up to now and disconnects the dead, the latter at most every REAP_S. It counts for others once written. */
+/* Brings everybody up to now and disconnects the dead, the latter at most every REAP_S; then makes others notice. */
 void shared_gpu_advance(struct shared_gpu *gpu, double now, struct progress *progress);
 void shared_gpu_write(struct shared_gpu *gpu, const struct progress *progress);
 

@@ -1,7 +1,6 @@
 /* What monitors see of a GPU. */
 #define _GNU_SOURCE
 #include <math.h>
-#include <string.h>
 #include <time.h>
 
 #include "history.h"

@@ -148,7 +148,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *
     nvmlReturn_t result = mode == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_index(device, &index);
     if (result == NVML_SUCCESS) result = node_description(&about);
     if (result == NVML_SUCCESS)
-        *mode = about.sharing.policy == GPUYARD_EXCLUSIVE ? NVML_COMPUTEMODE_EXCLUSIVE_PROCESS : NVML_COMPUTEMODE_DEFAULT;
+        *mode = about.sharing.policy == GPUYARD_EXCLUSIVE ? NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+                                                          : NVML_COMPUTEMODE_DEFAULT;
     return result;
 }
 

@@ -19,13 +19,17 @@ static nvmlReturn_t look_around(nvmlDevice_t device, const unsigned int *count, 
     return result == NVML_SUCCESS ? node_gpu_use(index, use) : result;
 }
 
+static unsigned int pid_of(const struct gpuyard_gpu_view *use, unsigned int client) {
+    return (unsigned int)use->clients[client].pid;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned int *count,
                                                          nvmlProcessInfo_v1_t *list) {
     struct gpuyard_gpu_view use;
     nvmlReturn_t result = look_around(device, count, &use);
     if (result == NVML_SUCCESS) result = room_for((unsigned int)use.client_count, count, list);
     for (unsigned int i = 0; result == NVML_SUCCESS && i < use.client_count; i++)
-        list[i] = (nvmlProcessInfo_v1_t){(unsigned int)use.clients[i].pid, use.clients[i].memory_bytes};
+        list[i] = (nvmlProcessInfo_v1_t){pid_of(&use, i), use.clients[i].memory_bytes};
     return result;
 }
 
@@ -35,7 +39,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device,
     nvmlReturn_t result = look_around(device, count, &use);
     if (result == NVML_SUCCESS) result = room_for((unsigned int)use.client_count, count, list);
     for (unsigned int i = 0; result == NVML_SUCCESS && i < use.client_count; i++)
-        list[i] = (nvmlProcessInfo_v2_t){(unsigned int)use.clients[i].pid, use.clients[i].memory_bytes, NO_INSTANCE, NO_INSTANCE};
+        list[i] = (nvmlProcessInfo_v2_t){pid_of(&use, i), use.clients[i].memory_bytes, NO_INSTANCE, NO_INSTANCE};
     return result;
 }
 
@@ -73,8 +77,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, n
     result = look_around(device, &list->count, &use);
     if (result == NVML_SUCCESS) result = room_for((unsigned int)use.client_count, &list->count, list->processes);
     for (unsigned int i = 0; result == NVML_SUCCESS && i < use.client_count; i++) {
-        const struct gpuyard_client_view *client = &use.clients[i];
-        list->processes[i] = (nvmlProcessDetail_v1_t){(unsigned int)client->pid, client->memory_bytes, NO_INSTANCE, NO_INSTANCE, 0};
+        uint64_t bytes = use.clients[i].memory_bytes;
+        list->processes[i] = (nvmlProcessDetail_v1_t){pid_of(&use, i), bytes, NO_INSTANCE, NO_INSTANCE, 0};
     }
     return result;
 }
@@ -97,7 +101,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlPro
     nvmlReturn_t result = measure(device, since, count, &use);
     if (result == NVML_SUCCESS) result = room_for((unsigned int)use.client_count, count, list);
     for (unsigned int i = 0; result == NVML_SUCCESS && i < use.client_count; i++) {
-        unsigned int pid = (unsigned int)use.clients[i].pid, share = percent(use.clients[i].utilisation);
+        unsigned int pid = pid_of(&use, i), share = percent(use.clients[i].utilisation);
         list[i] = (nvmlProcessUtilizationSample_t){pid, time_us(&use), share, share, 0, 0};
     }
     return result;
@@ -110,7 +114,7 @@ EXPORT nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
     if (result == NVML_SUCCESS) result = measure(device, list->last_seen_us, &list->count, &use);
     if (result == NVML_SUCCESS) result = room_for((unsigned int)use.client_count, &list->count, list->samples);
     for (unsigned int i = 0; result == NVML_SUCCESS && i < use.client_count; i++) {
-        unsigned int pid = (unsigned int)use.clients[i].pid, share = percent(use.clients[i].utilisation);
+        unsigned int pid = pid_of(&use, i), share = percent(use.clients[i].utilisation);
         list->samples[i] = (nvmlProcessUtilizationInfo_v1_t){time_us(&use), pid, share, share, 0, 0, 0, 0};
     }
     return result;

@@ -1,4 +1,5 @@
-/* Watches a node: the one that the program means when it first asks, and its successor when it has ended and come back. */
+/* Watches a node: the one that the program means when it first asks, and its successor when it has ended and come
+ * back. */
 #define _GNU_SOURCE
 #include "watched.h"
 
@@ -24,8 +25,8 @@ static nvmlReturn_t meaning(int error) {
     }
 }
 
-/* A node that has ended leaves a file without a name, and a forked child has lost its parent's: should there be one of the
- * name again, go on with that. */
+/* A node that has ended leaves a file without a name, and a forked child has lost its parent's: should there be one of
+ * the name again, go on with that. */
 static void follow(void) {
     struct gpuyard_node *found;
     if (node == NULL || gpuyard_is_current(node) || gpuyard_watch(NULL, &found) != GPUYARD_OK) return;
