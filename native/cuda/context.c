@@ -60,13 +60,6 @@ static void end(struct context *context) {
     handle_unmark(&context->legacy.handle);
 }
 
-static CUresult find_gpu(CUdevice device, struct gpu **gpu) {
-    if (machine_state() != CUDA_SUCCESS) return machine_state();
-    if (device < 0 || (unsigned int)device >= gpu_count()) return CUDA_ERROR_INVALID_DEVICE;
-    *gpu = gpu_at((unsigned int)device);
-    return CUDA_SUCCESS;
-}
-
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *handle, CUdevice device) {
     struct gpu *gpu;
     CUresult result = find_gpu(device, &gpu);

@@ -9,13 +9,6 @@
 
 enum { KIB = 1024 };
 
-static CUresult find_gpu(CUdevice device, struct gpu **gpu) {
-    if (machine_state() != CUDA_SUCCESS) return machine_state();
-    if (device < 0 || (unsigned int)device >= gpu_count()) return CUDA_ERROR_INVALID_DEVICE;
-    *gpu = gpu_at((unsigned int)device);
-    return CUDA_SUCCESS;
-}
-
 #define FIND(device, gpu)                                \
     struct gpu *gpu;                                     \
     do {                                                 \

@@ -39,6 +39,7 @@ CUresult machine_open(void);
 CUresult machine_state(void);
 unsigned int gpu_count(void);
 struct gpu *gpu_at(unsigned int index);
+CUresult find_gpu(CUdevice device, struct gpu **gpu);
 const struct settings *machine_settings(void);
 
 /* Takes a GPU into use: from now on monitors show this process. */

@@ -2,6 +2,8 @@
 
 #include <elf.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define WRAPPER_MAGIC 0x466243b1u   /* what nvcc puts around a container in a program */
@@ -79,10 +81,38 @@ bool image_read(const void *data, size_t bytes, struct image *image) {
         return true;
     }
     image->ptx = data;
-    image->ptx_bytes = bytes == 0 ? strlen(data) : strnlen(data, bytes);
+    image->ptx_bytes = bytes == 0 ? strlen(image->ptx) : strnlen(image->ptx, bytes);
     for (size_t i = 0; i < image->ptx_bytes && i < 64; i++)
         if ((unsigned char)image->ptx[i] >= 127 || (image->ptx[i] < ' ' && strchr("\t\n\r\f\v", image->ptx[i]) == NULL)) return false;
     return image->ptx_bytes > 0;
+}
+
+/* The table of sections is the last thing in the files that NVIDIA's tools write. */
+size_t image_bytes(const struct image *image) {
+    Elf64_Ehdr header;
+    if (image->machine_code == NULL) return 0;
+    memcpy(&header, image->machine_code, sizeof header);
+    size_t sections = header.e_shoff + (size_t)header.e_shnum * header.e_shentsize;
+    size_t programs = header.e_phoff + (size_t)header.e_phnum * header.e_phentsize;
+    return sections > programs ? sections : programs;
+}
+
+char *file_content(const char *path, size_t *bytes) {
+    FILE *file = fopen(path, "rb");
+    if (file == NULL) return NULL;
+    size_t used = 0, room = 1 << 16;
+    char *data = malloc(room);
+    for (size_t got; data != NULL && (got = fread(data + used, 1, room - used - 1, file)) > 0;) {
+        used += got;
+        if (used < room - 1) continue;
+        char *more = realloc(data, room *= 2);
+        if (more == NULL) free(data);
+        data = more;
+    }
+    fclose(file);
+    if (data != NULL) data[used] = '\0';
+    *bytes = used;
+    return data;
 }
 
 /* Each kernel is a section of its own, .text.NAME. */

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "kernel_time.h"
 
 #include <fnmatch.h>

@@ -56,9 +56,11 @@ static const struct {
     ERROR(ERROR_NOT_PERMITTED, "operation not permitted"),
     ERROR(ERROR_NOT_SUPPORTED, "operation not supported"),
     ERROR(ERROR_STREAM_CAPTURE_UNSUPPORTED, "operation not permitted when stream is capturing"),
+    ERROR(ERROR_STREAM_CAPTURE_MERGE, "operation would result in a merge of separate capture sequences"),
     ERROR(ERROR_STREAM_CAPTURE_UNMATCHED, "the capture was not begun on this stream"),
     ERROR(ERROR_STREAM_CAPTURE_IMPLICIT, "operation would depend on a capturing stream"),
     ERROR(ERROR_CAPTURED_EVENT, "operation not permitted on an event last recorded in a capturing stream"),
+    ERROR(ERROR_GRAPH_EXEC_UPDATE_FAILURE, "the graph update was not performed: its shape has changed"),
     ERROR(ERROR_UNKNOWN, "unknown error"),
 #undef ERROR
 };

@@ -52,6 +52,14 @@ unsigned int gpu_count(void) { return settings.visible_count; }
 
 struct gpu *gpu_at(unsigned int index) { return &gpus[index]; }
 
+CUresult find_gpu(CUdevice device, struct gpu **gpu) {
+    *gpu = NULL;
+    if (machine_state() != CUDA_SUCCESS) return machine_state();
+    if (device < 0 || (unsigned int)device >= gpu_count()) return CUDA_ERROR_INVALID_DEVICE;
+    *gpu = gpu_at((unsigned int)device);
+    return CUDA_SUCCESS;
+}
+
 const struct settings *machine_settings(void) { return &settings; }
 
 CUresult gpu_connect(struct gpu *gpu) {

@@ -185,21 +185,10 @@ EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) { ret
 EXPORT CUresult cuModuleLoad(CUmodule *module, const char *path) {
     CURRENT(context);
     if (module == NULL || path == NULL) return CUDA_ERROR_INVALID_VALUE;
-    FILE *file = fopen(path, "rb");
-    if (file == NULL) return CUDA_ERROR_FILE_NOT_FOUND;
-    size_t used = 0, room = 1 << 16;
-    char *data = malloc(room);
-    for (size_t got; data != NULL && (got = fread(data + used, 1, room - used - 1, file)) > 0;) {
-        used += got;
-        if (used < room - 1) continue;
-        char *more = realloc(data, room *= 2);
-        if (more == NULL) free(data);
-        data = more;
-    }
-    fclose(file);
-    if (data == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-    data[used] = '\0';
-    CUresult result = module_load(context, data, used, NULL, module);
+    size_t bytes;
+    char *data = file_content(path, &bytes);
+    if (data == NULL) return CUDA_ERROR_FILE_NOT_FOUND;
+    CUresult result = module_load(context, data, bytes, NULL, module);
     free(data); /* a module keeps nothing of its image */
     return result;
 }
@@ -230,7 +219,7 @@ EXPORT CUresult cuModuleGetLoadingMode(unsigned int *mode) {
     return CUDA_SUCCESS;
 }
 
-static unsigned int count_functions(const struct module *module) {
+unsigned int module_function_count(const struct module *module) {
     unsigned int count = 0;
     for (const struct function *each = module->functions; each != NULL; each = each->next) count++;
     return count;
@@ -239,7 +228,7 @@ static unsigned int count_functions(const struct module *module) {
 EXPORT CUresult cuModuleGetFunctionCount(unsigned int *count, CUmodule module) {
     if (count == NULL) return CUDA_ERROR_INVALID_VALUE;
     if (!handle_is(module, HANDLE_MODULE)) return CUDA_ERROR_INVALID_HANDLE;
-    *count = count_functions(module);
+    *count = module_function_count(module);
     return CUDA_SUCCESS;
 }
 

@@ -38,6 +38,7 @@ CUresult module_load_texts(struct context *context, const char *const *texts, co
 void module_unload(struct module *module);
 void modules_of_context_end(struct context *context);
 
+unsigned int module_function_count(const struct module *module);
 struct function *module_find(const struct module *module, const char *name);
 CUresult module_variable_address(const struct module *module, const char *name, CUdeviceptr *address, size_t *bytes);
 

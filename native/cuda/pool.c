@@ -21,10 +21,11 @@ void pool_count(struct memory_pool *pool, int64_t bytes) {
 }
 
 static CUresult default_pool(CUdevice device, struct memory_pool **pool) {
-    if (machine_state() != CUDA_SUCCESS) return machine_state();
-    if (device < 0 || (unsigned int)device >= gpu_count()) return CUDA_ERROR_INVALID_DEVICE;
+    struct gpu *gpu;
+    CUresult result = find_gpu(device, &gpu);
+    if (result != CUDA_SUCCESS) return result;
     *pool = &defaults[device];
-    (*pool)->gpu = gpu_at((unsigned int)device);
+    (*pool)->gpu = gpu;
     (*pool)->is_default = true;
     handle_mark(&(*pool)->handle, HANDLE_POOL);
     return CUDA_SUCCESS;
