@@ -1,4 +1,5 @@
-/* Capturing: what is put onto a stream becomes nodes of a graph. Streams that wait for an event of the capture join it. */
+/* Capturing: what is put onto a stream becomes nodes of a graph. Streams that wait for an event of the capture join it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,6 @@ struct capture {
     unsigned long long id;
     struct graph_node *after[MOST_AFTER]; /* what the stream's next node comes after */
     size_t after_count;
-
 };
 
 static _Atomic unsigned long long last_id;
@@ -44,11 +44,12 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, unsigned int mode) {
 
 EXPORT CUresult cuStreamBeginCapture(CUstream stream) { return cuStreamBeginCapture_v2(stream, 0); }
 
-/* Lets go of all streams that took part. Events keep pointing to their capture until they are recorded again; that memory
- * is small, and stays. */
+/* Lets go of all streams that took part. Events keep pointing to their capture until they are recorded again; that
+ * memory is small, and stays. */
 static void leave(struct capture *capture) {
     for (struct stream *stream = capture->origin->context->streams; stream != NULL; stream = stream->next)
-        if (stream->capture != NULL && stream->capture->id == capture->id && stream != capture->origin) stream->capture = NULL;
+        if (stream->capture != NULL && stream->capture->id == capture->id && stream != capture->origin)
+            stream->capture = NULL;
     capture->origin->capture = NULL;
 }
 
@@ -92,7 +93,8 @@ CUresult capture_event(struct stream *stream, struct event *event) {
 
 CUresult capture_wait(struct stream *stream, struct event *event) {
     struct capture *from = event->capture;
-    if (from->origin->capture == NULL || from->origin->capture->id != from->id) return CUDA_SUCCESS; /* that capture has ended */
+    if (from->origin->capture == NULL || from->origin->capture->id != from->id)
+        return CUDA_SUCCESS; /* that capture has ended */
     if (stream->capture == NULL) return join(from, stream) == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
     if (stream->capture->id != from->id) return CUDA_ERROR_STREAM_CAPTURE_MERGE;
     for (size_t i = 0; i < from->after_count; i++) {
@@ -110,7 +112,8 @@ EXPORT CUresult cuStreamIsCapturing(CUstream handle, unsigned int *status) {
     return result;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, unsigned int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **after, size_t *count) {
+EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, unsigned int *status, uint64_t *id, CUgraph *graph,
+                                          const CUgraphNode **after, size_t *count) {
     struct stream *stream;
     CUresult result = find_stream(handle, &stream);
     if (result != CUDA_SUCCESS) return result;
@@ -125,8 +128,8 @@ EXPORT CUresult cuStreamGetCaptureInfo_v2(CUstream handle, unsigned int *status,
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, unsigned int *status, uint64_t *id, CUgraph *graph, const CUgraphNode **after,
-                                          const CUgraphEdgeData **edges, size_t *count) {
+EXPORT CUresult cuStreamGetCaptureInfo_v3(CUstream stream, unsigned int *status, uint64_t *id, CUgraph *graph,
+                                          const CUgraphNode **after, const CUgraphEdgeData **edges, size_t *count) {
     if (edges != NULL) *edges = NULL; /* all are whole dependencies */
     return cuStreamGetCaptureInfo_v2(stream, status, id, graph, after, count);
 }

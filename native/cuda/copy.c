@@ -5,10 +5,12 @@
 #include "operation.h"
 
 /* Finds where a side begins, and checks that what is said to be memory of a GPU is. */
-static CUresult find_side(const copy_side_3d *side, const CUDA_MEMCPY3D *asked, struct copy_side *found, struct range *range, bool *on_gpu) {
+static CUresult find_side(const copy_side_3d *side, const CUDA_MEMCPY3D *asked, struct copy_side *found,
+                          struct range *range, bool *on_gpu) {
     if (side->type == CU_MEMORYTYPE_ARRAY || side->level != 0) return CUDA_ERROR_NOT_SUPPORTED;
     bool on_host = side->type == CU_MEMORYTYPE_HOST;
-    if (!on_host && side->type != CU_MEMORYTYPE_DEVICE && side->type != CU_MEMORYTYPE_UNIFIED) return CUDA_ERROR_INVALID_VALUE;
+    if (!on_host && side->type != CU_MEMORYTYPE_DEVICE && side->type != CU_MEMORYTYPE_UNIFIED)
+        return CUDA_ERROR_INVALID_VALUE;
     size_t pitch = side->pitch == 0 ? asked->width_bytes + side->x_bytes : side->pitch;
     size_t height = side->height == 0 ? asked->height + side->y : side->height;
     if (asked->width_bytes > pitch) return CUDA_ERROR_INVALID_VALUE;
@@ -121,33 +123,46 @@ EXPORT CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
     return put_line(ANYWHERE(to), ANYWHERE(from), bytes, stream, false);
 }
 
-EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes) {
+EXPORT CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                             size_t bytes) {
     (void)to_context, (void)from_context; /* addresses say enough */
     return put_line(DEVICE(to), DEVICE(from), bytes, NULL, true);
 }
 
-EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes,
-                                  CUstream stream) {
+EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context,
+                                  size_t bytes, CUstream stream) {
     (void)to_context, (void)from_context;
     return put_line(DEVICE(to), DEVICE(from), bytes, stream, false);
 }
 
 static copy_side_3d plane(const copy_side_2d *side) {
-    return (copy_side_3d){.x_bytes = side->x_bytes, .y = side->y, .type = side->type, .host = side->host,
-                          .device = side->device, .array = side->array, .pitch = side->pitch};
+    return (copy_side_3d){.x_bytes = side->x_bytes,
+                          .y = side->y,
+                          .type = side->type,
+                          .host = side->host,
+                          .device = side->device,
+                          .array = side->array,
+                          .pitch = side->pitch};
 }
 
 static CUresult put_plane(const CUDA_MEMCPY2D *asked, CUstream stream, bool wait) {
     if (asked == NULL) return CUDA_ERROR_INVALID_VALUE;
-    CUDA_MEMCPY3D copy = {.from = plane(&asked->from), .to = plane(&asked->to), .width_bytes = asked->width_bytes,
-                          .height = asked->height, .depth = 1};
+    CUDA_MEMCPY3D copy = {.from = plane(&asked->from),
+                          .to = plane(&asked->to),
+                          .width_bytes = asked->width_bytes,
+                          .height = asked->height,
+                          .depth = 1};
     return put_copy(&copy, stream, wait);
 }
 
 EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *copy) { return put_plane(copy, NULL, true); }
 EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D *copy) { return put_plane(copy, NULL, true); }
-EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) { return put_plane(copy, stream, false); }
+EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream) {
+    return put_plane(copy, stream, false);
+}
 EXPORT CUresult cuMemcpy3D_v2(const CUDA_MEMCPY3D *copy) { return put_copy(copy, NULL, true); }
 EXPORT CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *copy, CUstream stream) { return put_copy(copy, stream, false); }
 EXPORT CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D *copy) { return put_copy(copy, NULL, true); }
-EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D *copy, CUstream stream) { return put_copy(copy, stream, false); }
+EXPORT CUresult cuMemcpy3DPeerAsync(const CUDA_MEMCPY3D *copy, CUstream stream) {
+    return put_copy(copy, stream, false);
+}

@@ -1,5 +1,5 @@
-/* What a program may ask about a GPU. Figures beyond those of its kind follow its compute capability, or are the same for
- * all, as in gpuyard/emulation/torch/cuda_api.py. */
+/* What a program may ask about a GPU. Figures beyond those of its kind follow its compute capability, or are the same
+ * for all, as in gpuyard/emulation/torch/cuda_api.py. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 
 enum { KIB = 1024 };
 
-#define FIND(device, gpu)                                \
-    struct gpu *gpu;                                     \
-    do {                                                 \
-        CUresult found_ = find_gpu(device, &gpu);        \
-        if (found_ != CUDA_SUCCESS) return found_;       \
+#define FIND(device, gpu)                          \
+    struct gpu *gpu;                               \
+    do {                                           \
+        CUresult found_ = find_gpu(device, &gpu);  \
+        if (found_ != CUDA_SUCCESS) return found_; \
     } while (0)
 
 EXPORT CUresult cuDeviceGetCount(int *count) {
@@ -101,25 +101,28 @@ struct attribute {
 
 /* The same for all kinds. What is not listed is 0: not there, or not supported. */
 static const struct attribute COMMON[] = {
-    {1, 1024}, {2, 1024}, {3, 1024}, {4, 64},                /* threads of a block */
-    {5, 2147483647}, {6, 65535}, {7, 65535},                 /* blocks of a grid */
-    {8, 48 * KIB}, {81, 96 * KIB}, {97, 96 * KIB},           /* shared memory: a block, a multiprocessor, a block that asks */
-    {9, 64 * KIB}, {10, 32}, {11, 2147483647}, {12, 65536},  /* constant memory, warp, pitch, registers */
-    {14, 512}, {15, 1}, {19, 1}, {30, 512}, {31, 1},         /* alignment, overlap, mapped memory, concurrent kernels */
-    {37, 4096}, {38, 6 << 20}, {39, 2048}, {40, 2}, {41, 1}, /* bus, L2, threads of a multiprocessor, copy engines, one space */
-    {51, 32}, {78, 1}, {79, 1}, {80, 1}, {82, 65536},        /* priorities, caches, registers of a multiprocessor */
-    {83, 1}, {89, 1}, {90, 1}, {91, 1}, {99, 1},             /* managed memory, preemption, registered memory */
-    {106, 32}, {111, KIB}, {115, 1},                         /* blocks of a multiprocessor, reserved shared memory, pools */
-    {131, -1}, {134, -1},                                    /* no NUMA node is its own */
+    {1, 1024},       {2, 1024},      {3, 1024},        {4, 64}, /* threads of a block */
+    {5, 2147483647}, {6, 65535},     {7, 65535},                /* blocks of a grid */
+    {8, 48 * KIB},   {81, 96 * KIB}, {97, 96 * KIB}, /* shared memory: a block, a multiprocessor, a block that asks */
+    {9, 64 * KIB},   {10, 32},       {11, 2147483647}, {12, 65536}, /* constant memory, warp, pitch, registers */
+    {14, 512},       {15, 1},        {19, 1},          {30, 512},
+    {31, 1}, /* alignment, overlap, mapped memory, concurrent kernels */
+    {37, 4096},      {38, 6 << 20},  {39, 2048},       {40, 2},
+    {41, 1}, /* bus, L2, threads of a multiprocessor, copy engines, one space */
+    {51, 32},        {78, 1},        {79, 1},          {80, 1},
+    {82, 65536}, /* priorities, caches, registers of a multiprocessor */
+    {83, 1},         {89, 1},        {90, 1},          {91, 1},
+    {99, 1},                                   /* managed memory, preemption, registered memory */
+    {106, 32},       {111, KIB},     {115, 1}, /* blocks of a multiprocessor, reserved shared memory, pools */
+    {131, -1},       {134, -1},                /* no NUMA node is its own */
 };
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {
     FIND(device, gpu);
     if (value == NULL || attribute < 1) return CUDA_ERROR_INVALID_VALUE;
     const struct attribute own[] = {
-        {13, gpu->kind->core_mhz * 1000}, {16, gpu->kind->multiprocessors},
-        {33, bus(gpu)},                   {36, gpu->kind->memory_mhz * 1000},
-        {75, gpu->kind->compute_major},   {76, gpu->kind->compute_minor},
+        {13, gpu->kind->core_mhz * 1000},   {16, gpu->kind->multiprocessors}, {33, bus(gpu)},
+        {36, gpu->kind->memory_mhz * 1000}, {75, gpu->kind->compute_major},   {76, gpu->kind->compute_minor},
     };
     *value = 0;
     for (size_t i = 0; i < sizeof COMMON / sizeof *COMMON; i++)

@@ -8,11 +8,11 @@
 #define BLOCKS_PER_MULTIPROCESSOR 32
 #define SHARED_PER_MULTIPROCESSOR (96 * 1024)
 
-#define FIND(handle, function)                                \
-    struct function *function;                                \
-    do {                                                      \
-        CUresult found_ = find_function(handle, &function);   \
-        if (found_ != CUDA_SUCCESS) return found_;            \
+#define FIND(handle, function)                              \
+    struct function *function;                              \
+    do {                                                    \
+        CUresult found_ = find_function(handle, &function); \
+        if (found_ != CUDA_SUCCESS) return found_;          \
     } while (0)
 
 EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction handle) {
@@ -24,7 +24,8 @@ EXPORT CUresult cuFuncGetAttribute(int *value, int attribute, CUfunction handle)
 
 EXPORT CUresult cuFuncSetAttribute(CUfunction handle, int attribute, int value) {
     FIND(handle, function);
-    if (attribute == CU_FUNC_MAX_DYNAMIC_SHARED && (value < 0 || value > SHARED_PER_MULTIPROCESSOR - function->attributes[CU_FUNC_SHARED_BYTES]))
+    if (attribute == CU_FUNC_MAX_DYNAMIC_SHARED &&
+        (value < 0 || value > SHARED_PER_MULTIPROCESSOR - function->attributes[CU_FUNC_SHARED_BYTES]))
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute < CU_FUNC_MAX_DYNAMIC_SHARED || attribute >= CU_FUNC_ATTRIBUTE_COUNT) return CUDA_ERROR_INVALID_VALUE;
     function->attributes[attribute] = value;
@@ -37,7 +38,9 @@ EXPORT CUresult cuFuncSetCacheConfig(CUfunction handle, unsigned int preferred) 
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, unsigned int preferred) { return cuFuncSetCacheConfig(handle, preferred); }
+EXPORT CUresult cuFuncSetSharedMemConfig(CUfunction handle, unsigned int preferred) {
+    return cuFuncSetCacheConfig(handle, preferred);
+}
 
 EXPORT CUresult cuFuncGetModule(CUmodule *module, CUfunction handle) {
     FIND(handle, function);
@@ -83,7 +86,8 @@ EXPORT CUresult cuFuncGetParamInfo(CUfunction handle, size_t index, size_t *offs
 
 /* Kernels of libraries answer without a context, too. */
 EXPORT CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes) {
-    return handle_is(kernel, HANDLE_FUNCTION) ? parameter_info(kernel, index, offset, bytes) : CUDA_ERROR_INVALID_HANDLE;
+    return handle_is(kernel, HANDLE_FUNCTION) ? parameter_info(kernel, index, offset, bytes)
+                                              : CUDA_ERROR_INVALID_HANDLE;
 }
 
 EXPORT CUresult cuKernelGetName(const char **name, CUkernel kernel) {
@@ -112,11 +116,13 @@ static int blocks_that_fit(const struct function *function, int block_size, size
     size_t shared = (size_t)function->attributes[CU_FUNC_SHARED_BYTES] + dynamic_shared;
     int blocks = THREADS_PER_MULTIPROCESSOR / WARP / warps;
     if (blocks > BLOCKS_PER_MULTIPROCESSOR) blocks = BLOCKS_PER_MULTIPROCESSOR;
-    if (shared > 0 && SHARED_PER_MULTIPROCESSOR / shared < (size_t)blocks) blocks = (int)(SHARED_PER_MULTIPROCESSOR / shared);
+    if (shared > 0 && SHARED_PER_MULTIPROCESSOR / shared < (size_t)blocks)
+        blocks = (int)(SHARED_PER_MULTIPROCESSOR / shared);
     return block_size > function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK] ? 0 : blocks;
 }
 
-EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size, size_t shared, unsigned int flags) {
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction handle, int block_size,
+                                                                     size_t shared, unsigned int flags) {
     FIND(handle, function);
     (void)flags;
     if (blocks == NULL || block_size <= 0) return CUDA_ERROR_INVALID_VALUE;
@@ -124,11 +130,13 @@ EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size, size_t shared) {
+EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction function, int block_size,
+                                                            size_t shared) {
     return cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, block_size, shared, 0);
 }
 
-EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle, size_t (*shared_for)(int), size_t shared, int limit,
+EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction handle,
+                                                          size_t (*shared_for)(int), size_t shared, int limit,
                                                           unsigned int flags) {
     FIND(handle, function);
     (void)flags;
@@ -145,7 +153,8 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
     return best > 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
-EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function, size_t (*shared_for)(int), size_t shared, int limit) {
+EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction function, size_t (*shared_for)(int),
+                                                 size_t shared, int limit) {
     return cuOccupancyMaxPotentialBlockSizeWithFlags(grid, block, function, shared_for, shared, limit, 0);
 }
 

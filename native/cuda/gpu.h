@@ -1,7 +1,7 @@
 /* One emulated GPU as this process uses it: what is queued on it, as positions in its device time, and its memory.
  *
- * The same model as gpuyard/emulation/timeline.py and device.py: streams and two copy engines each have a tail, the position
- * at which all that was queued there will be done. Only waits make anybody wait.
+ * The same model as gpuyard/emulation/timeline.py and device.py: streams and two copy engines each have a tail, the
+ * position at which all that was queued there will be done. Only waits make anybody wait.
  */
 #ifndef GPUYARD_CUDA_GPU_H
 #define GPUYARD_CUDA_GPU_H
@@ -24,12 +24,12 @@ struct gpu {
     pthread_mutex_t lock; /* over what follows, and the tails of the GPU's streams */
     struct gpu_client client;
     bool connected;
-    double tail;                    /* of everything */
-    double busy;                    /* seconds of work queued so far */
-    double from_host, to_host;      /* tails of the copy engines */
-    double published;               /* when the node was last told */
-    double behind;                  /* seconds this process has spent since its last wait on what a real GPU would compute */
-    double ends[LAUNCH_QUEUE];      /* of the latest kernels */
+    double tail;               /* of everything */
+    double busy;               /* seconds of work queued so far */
+    double from_host, to_host; /* tails of the copy engines */
+    double published;          /* when the node was last told */
+    double behind;             /* seconds this process has spent since its last wait on what a real GPU would compute */
+    double ends[LAUNCH_QUEUE]; /* of the latest kernels */
     uint64_t launches;
     uint64_t reserved, reserved_high; /* bytes of memory */
 };

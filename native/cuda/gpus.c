@@ -50,7 +50,8 @@ bool read_gpus(const char *text, struct settings *settings) {
         size_t length = strcspn(name, "+,");
         const struct gpu_kind *kind = find_kind(name, length);
         if (kind == NULL) {
-            complain("GPUYARD_GPUS=%s: '%.*s' is not a bundled GPU kind; `gpuyard gpus` lists them", text, (int)length, name);
+            complain("GPUYARD_GPUS=%s: '%.*s' is not a bundled GPU kind; `gpuyard gpus` lists them", text, (int)length,
+                     name);
             return false;
         }
         if (count == 0 || count > MOST_GPUS - settings->gpu_count) {

@@ -25,7 +25,8 @@ void graph_free(struct graph *graph) {
 }
 
 /* Takes over the operation's arguments if it succeeds. */
-CUresult graph_add(struct graph *graph, const struct operation *operation, CUgraphNode const *after, size_t after_count, struct graph_node **made) {
+CUresult graph_add(struct graph *graph, const struct operation *operation, CUgraphNode const *after, size_t after_count,
+                   struct graph_node **made) {
     for (size_t i = 0; i < after_count; i++)
         if (!handle_is(after[i], HANDLE_GRAPH_NODE) || after[i]->graph != graph) return CUDA_ERROR_INVALID_VALUE;
     if (graph->node_count == graph->node_room) {
@@ -62,7 +63,8 @@ static CUresult copy_graph(const struct graph *from, struct graph **made) {
         struct operation operation;
         struct graph_node **after = malloc((node->after_count + 1) * sizeof *after);
         if (after == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
-        for (size_t each = 0; each < node->after_count; each++) after[each] = graph->nodes[place_of(from, node->after[each])];
+        for (size_t each = 0; each < node->after_count; each++)
+            after[each] = graph->nodes[place_of(from, node->after[each])];
         result = operation_copy(&node->operation, &operation);
         if (result == CUDA_SUCCESS) result = graph_add(graph, &operation, after, node->after_count, NULL);
         free(after);
@@ -97,7 +99,8 @@ EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, un
     return copy_graph(graph, &made->graph);
 }
 
-EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph, CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
+EXPORT CUresult cuGraphInstantiateWithParams(CUgraphExec *exec, CUgraph graph,
+                                             CUDA_GRAPH_INSTANTIATE_PARAMS *parameters) {
     if (parameters == NULL) return CUDA_ERROR_INVALID_VALUE;
     parameters->error_node = NULL;
     parameters->result = 0;
@@ -126,13 +129,15 @@ static bool same_shape(const struct graph *a, const struct graph *b) {
     for (size_t i = 0; same && i < a->node_count; i++) {
         const struct graph_node *x = a->nodes[i], *y = b->nodes[i];
         same = x->operation.kind == y->operation.kind && x->after_count == y->after_count;
-        for (size_t each = 0; same && each < x->after_count; each++) same = place_of(a, x->after[each]) == place_of(b, y->after[each]);
+        for (size_t each = 0; same && each < x->after_count; each++)
+            same = place_of(a, x->after[each]) == place_of(b, y->after[each]);
     }
     return same;
 }
 
 EXPORT CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, CUgraphExecUpdateResultInfo *info) {
-    if (!handle_is(exec, HANDLE_GRAPH_EXEC) || !handle_is(graph, HANDLE_GRAPH) || info == NULL) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle_is(exec, HANDLE_GRAPH_EXEC) || !handle_is(graph, HANDLE_GRAPH) || info == NULL)
+        return CUDA_ERROR_INVALID_VALUE;
     *info = (CUgraphExecUpdateResultInfo){0, NULL, NULL};
     if (!same_shape(exec->graph, graph)) {
         info->result = 2; /* the topology has changed */

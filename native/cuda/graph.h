@@ -26,7 +26,8 @@ struct graph_exec {
 
 struct graph *graph_new(void);
 void graph_free(struct graph *graph);
-CUresult graph_add(struct graph *graph, const struct operation *operation, CUgraphNode const *after, size_t after_count, struct graph_node **made);
+CUresult graph_add(struct graph *graph, const struct operation *operation, CUgraphNode const *after, size_t after_count,
+                   struct graph_node **made);
 
 /* A stream that is captured: its next node comes after these. */
 struct event;

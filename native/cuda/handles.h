@@ -1,5 +1,5 @@
-/* Handles are addresses of objects that say what they are. Memory of an object that is gone is kept for others of its kind,
- * so that a stale handle is noticed instead of followed. */
+/* Handles are addresses of objects that say what they are. Memory of an object that is gone is kept for others of its
+ * kind, so that a stale handle is noticed instead of followed. */
 #ifndef GPUYARD_CUDA_HANDLES_H
 #define GPUYARD_CUDA_HANDLES_H
 
@@ -7,8 +7,18 @@
 #include <stddef.h>
 
 enum handle_kind {
-    HANDLE_CONTEXT, HANDLE_STREAM, HANDLE_EVENT, HANDLE_MODULE, HANDLE_FUNCTION, HANDLE_LIBRARY, HANDLE_LINK, HANDLE_POOL,
-    HANDLE_GRAPH, HANDLE_GRAPH_NODE, HANDLE_GRAPH_EXEC, HANDLE_KINDS,
+    HANDLE_CONTEXT,
+    HANDLE_STREAM,
+    HANDLE_EVENT,
+    HANDLE_MODULE,
+    HANDLE_FUNCTION,
+    HANDLE_LIBRARY,
+    HANDLE_LINK,
+    HANDLE_POOL,
+    HANDLE_GRAPH,
+    HANDLE_GRAPH_NODE,
+    HANDLE_GRAPH_EXEC,
+    HANDLE_KINDS,
 };
 
 /* The first member of every object. */

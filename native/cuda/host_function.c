@@ -43,7 +43,8 @@ static void *run(void *argument) {
     return NULL;
 }
 
-CUresult host_function_queue(struct stream *stream, double position, CUhostFn call, void *data, struct host_mark after) {
+CUresult host_function_queue(struct stream *stream, double position, CUhostFn call, void *data,
+                             struct host_mark after) {
     struct host_function *function = malloc(sizeof *function);
     if (function == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     *function = (struct host_function){stream, stream->context->gpu, 0, position, call, data, after};

@@ -10,8 +10,8 @@ struct host_mark {
     uint64_t count;
 };
 
-/* Puts a function onto a stream: a thread of its own calls it once a position is reached and all functions before it are
- * done, and those up to `after`. Without a function, only the waiting is done. */
+/* Puts a function onto a stream: a thread of its own calls it once a position is reached and all functions before it
+ * are done, and those up to `after`. Without a function, only the waiting is done. */
 CUresult host_function_queue(struct stream *stream, double position, CUhostFn call, void *data, struct host_mark after);
 
 struct host_mark host_mark_of(struct stream *stream);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WRAPPER_MAGIC 0x466243b1u   /* what nvcc puts around a container in a program */
+#define WRAPPER_MAGIC 0x466243b1u /* what nvcc puts around a container in a program */
 #define CONTAINER_MAGIC 0xba55ed50u
 #define KIND_PTX 1
 #define KIND_MACHINE_CODE 2
@@ -57,7 +57,8 @@ static bool read_container(const unsigned char *data, size_t bytes, struct image
         struct entry entry;
         memcpy(&entry, at, sizeof entry);
         size_t room = (size_t)(end - at);
-        if (entry.header_bytes < sizeof entry || entry.header_bytes > room || entry.bytes > room - entry.header_bytes) return false;
+        if (entry.header_bytes < sizeof entry || entry.header_bytes > room || entry.bytes > room - entry.header_bytes)
+            return false;
         read_entry(&entry, at + entry.header_bytes, image, &newest);
         at += entry.header_bytes + entry.bytes;
     }
@@ -83,7 +84,8 @@ bool image_read(const void *data, size_t bytes, struct image *image) {
     image->ptx = data;
     image->ptx_bytes = bytes == 0 ? strlen(image->ptx) : strnlen(image->ptx, bytes);
     for (size_t i = 0; i < image->ptx_bytes && i < 64; i++)
-        if ((unsigned char)image->ptx[i] >= 127 || (image->ptx[i] < ' ' && strchr("\t\n\r\f\v", image->ptx[i]) == NULL)) return false;
+        if ((unsigned char)image->ptx[i] >= 127 || (image->ptx[i] < ' ' && strchr("\t\n\r\f\v", image->ptx[i]) == NULL))
+            return false;
     return image->ptx_bytes > 0;
 }
 

@@ -7,8 +7,8 @@
 
 #include "settings.h"
 
-/* Reads GPUYARD_KERNEL_TIMES: `pattern=microseconds`, separated by commas or lines, in the variable itself or in the file
- * that it names. If it makes no sense, says so in one line. */
+/* Reads GPUYARD_KERNEL_TIMES: `pattern=microseconds`, separated by commas or lines, in the variable itself or in the
+ * file that it names. If it makes no sense, says so in one line. */
 bool read_kernel_times(void);
 
 /* Seconds by the first pattern that the name matches; not a number if none does. */

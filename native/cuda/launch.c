@@ -15,7 +15,9 @@
 #define MOST_THREADS_Z 64
 #define MOST_SHARED (96 * 1024)
 
-size_t function_argument_bytes(const struct function *function) { return function->code == NULL ? 0 : ptx_argument_bytes(function->code); }
+size_t function_argument_bytes(const struct function *function) {
+    return function->code == NULL ? 0 : ptx_argument_bytes(function->code);
+}
 
 /* A buffer of arguments that the program has laid out itself. */
 static bool packed_arguments(void **extra, const unsigned char **buffer, size_t *bytes) {
@@ -29,7 +31,8 @@ static bool packed_arguments(void **extra, const unsigned char **buffer, size_t 
     return *buffer != NULL;
 }
 
-static CUresult copy_arguments(const struct function *function, void **parameters, void **extra, unsigned char *arguments) {
+static CUresult copy_arguments(const struct function *function, void **parameters, void **extra,
+                               unsigned char *arguments) {
     const struct ptx_function *code = function->code;
     if (ptx_parameter_count(code) == 0) return CUDA_SUCCESS;
     if (parameters == NULL && extra == NULL) return CUDA_ERROR_INVALID_VALUE;
@@ -48,20 +51,24 @@ static CUresult copy_arguments(const struct function *function, void **parameter
     return CUDA_SUCCESS;
 }
 
-static bool fits(const struct function *function, const unsigned int grid[3], const unsigned int block[3], unsigned int shared_bytes) {
+static bool fits(const struct function *function, const unsigned int grid[3], const unsigned int block[3],
+                 unsigned int shared_bytes) {
     for (unsigned int axis = 0; axis < 3; axis++)
         if (grid[axis] == 0 || block[axis] == 0 || grid[axis] > (axis == 0 ? MOST_BLOCKS_X : MOST_BLOCKS)) return false;
     if (block[0] > MOST_THREADS || block[1] > MOST_THREADS || block[2] > MOST_THREADS_Z) return false;
-    if (block[0] * block[1] * block[2] > (unsigned int)function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK]) return false;
+    if (block[0] * block[1] * block[2] > (unsigned int)function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK])
+        return false;
     unsigned int most = (unsigned int)function->attributes[CU_FUNC_MAX_DYNAMIC_SHARED];
     return shared_bytes <= (most < MOST_SHARED ? most : MOST_SHARED);
 }
 
-CUresult launch_make(struct function *function, const unsigned int grid[3], const unsigned int block[3], unsigned int shared_bytes,
-                     void **parameters, void **extra, struct operation *operation) {
+CUresult launch_make(struct function *function, const unsigned int grid[3], const unsigned int block[3],
+                     unsigned int shared_bytes, void **parameters, void **extra, struct operation *operation) {
     if (!fits(function, grid, block, shared_bytes)) return CUDA_ERROR_INVALID_VALUE;
     struct launch *launch = &operation->launch;
-    *operation = (struct operation){.kind = OPERATION_KERNEL, .launch = {function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, NULL}};
+    *operation = (struct operation){
+        .kind = OPERATION_KERNEL,
+        .launch = {function, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, shared_bytes, NULL}};
     if (function->code == NULL) return CUDA_SUCCESS;
     launch->arguments = calloc(function_argument_bytes(function) + 1, 1);
     if (launch->arguments == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -80,13 +87,17 @@ static bool find_memory(uintptr_t address, uintptr_t *begin, uintptr_t *end) {
 
 static CUresult execute(const struct launch *launch) {
     static const CUresult results[] = {
-        [PTX_DONE] = CUDA_SUCCESS, [PTX_UNSUPPORTED] = CUDA_ERROR_NOT_SUPPORTED, [PTX_ILLEGAL_ADDRESS] = CUDA_ERROR_ILLEGAL_ADDRESS,
-        [PTX_MISALIGNED] = CUDA_ERROR_MISALIGNED_ADDRESS, [PTX_ASSERTED] = CUDA_ERROR_ASSERT, [PTX_FAILED] = CUDA_ERROR_LAUNCH_FAILED,
+        [PTX_DONE] = CUDA_SUCCESS,
+        [PTX_UNSUPPORTED] = CUDA_ERROR_NOT_SUPPORTED,
+        [PTX_ILLEGAL_ADDRESS] = CUDA_ERROR_ILLEGAL_ADDRESS,
+        [PTX_MISALIGNED] = CUDA_ERROR_MISALIGNED_ADDRESS,
+        [PTX_ASSERTED] = CUDA_ERROR_ASSERT,
+        [PTX_FAILED] = CUDA_ERROR_LAUNCH_FAILED,
         [PTX_NO_MEMORY] = CUDA_ERROR_OUT_OF_MEMORY,
     };
     char message[PTX_MESSAGE_BYTES];
-    struct ptx_launch run = {launch->function->module->ptx, launch->function->code, launch->grid, launch->block, launch->shared_bytes,
-                             launch->arguments, find_memory};
+    struct ptx_launch run = {launch->function->module->ptx, launch->function->code, launch->grid, launch->block,
+                             launch->shared_bytes,          launch->arguments,      find_memory};
     enum ptx_result result = ptx_run(&run, message);
     if (result != PTX_DONE) complain("%s", message);
     return results[result];
@@ -94,13 +105,16 @@ static CUresult execute(const struct launch *launch) {
 
 /* After some failures nothing works in the context any more, as with CUDA. */
 static bool is_lasting(CUresult result) {
-    return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_MISALIGNED_ADDRESS || result == CUDA_ERROR_ASSERT || result == CUDA_ERROR_LAUNCH_FAILED;
+    return result == CUDA_ERROR_ILLEGAL_ADDRESS || result == CUDA_ERROR_MISALIGNED_ADDRESS ||
+           result == CUDA_ERROR_ASSERT || result == CUDA_ERROR_LAUNCH_FAILED;
 }
 
 CUresult launch_run(struct context *context, const struct launch *launch, double *tail) {
     const struct function *function = launch->function;
-    uint64_t threads = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] * launch->block[0] * launch->block[1] * launch->block[2];
-    gpu_launch(context->gpu, tail, isnan(function->seconds) ? kernel_seconds_by_size(context->gpu->kind, threads) : function->seconds);
+    uint64_t threads = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] * launch->block[0] *
+                       launch->block[1] * launch->block[2];
+    gpu_launch(context->gpu, tail,
+               isnan(function->seconds) ? kernel_seconds_by_size(context->gpu->kind, threads) : function->seconds);
     if (function->code == NULL || !machine_settings()->execute) return CUDA_SUCCESS;
     double before = host_seconds();
     CUresult result = execute(launch);
@@ -116,27 +130,35 @@ EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle
     if (config == NULL) return CUDA_ERROR_INVALID_VALUE;
     for (unsigned int i = 0; i < config->attribute_count; i++) {
         const CUlaunchAttribute *attribute = &config->attributes[i];
-        if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute->value.cooperative) return CUDA_ERROR_NOT_SUPPORTED;
+        if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE && attribute->value.cooperative)
+            return CUDA_ERROR_NOT_SUPPORTED;
         const unsigned int *cluster = attribute->value.cluster;
-        if (attribute->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster[0] * cluster[1] * cluster[2] > 1) return CUDA_ERROR_NOT_SUPPORTED;
+        if (attribute->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && cluster[0] * cluster[1] * cluster[2] > 1)
+            return CUDA_ERROR_NOT_SUPPORTED;
     }
     CUresult result = find_stream(config->stream, &stream);
     if (result == CUDA_SUCCESS) result = find_function(handle, &function);
-    if (result == CUDA_SUCCESS) result = launch_make(function, config->grid, config->block, config->shared_bytes, parameters, extra, &operation);
+    if (result == CUDA_SUCCESS)
+        result =
+            launch_make(function, config->grid, config->block, config->shared_bytes, parameters, extra, &operation);
     return result == CUDA_SUCCESS ? stream_put(stream, &operation) : result;
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-                               unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters, void **extra) {
+EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
+                               unsigned int block_x, unsigned int block_y, unsigned int block_z,
+                               unsigned int shared_bytes, CUstream stream, void **parameters, void **extra) {
     CUlaunchConfig config = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, NULL, 0};
     return cuLaunchKernelEx(&config, function, parameters, extra);
 }
 
 /* Blocks run one after the other, so that a kernel whose blocks wait for each other would never end. */
-EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z, unsigned int block_x,
-                                          unsigned int block_y, unsigned int block_z, unsigned int shared_bytes, CUstream stream, void **parameters) {
+EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                          unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                          unsigned int block_z, unsigned int shared_bytes, CUstream stream,
+                                          void **parameters) {
     if ((uint64_t)grid_x * grid_y * grid_z == 1)
-        return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters, NULL);
+        return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream,
+                              parameters, NULL);
     trace_once("cuLaunchCooperativeKernel is supported for a single block only");
     return CUDA_ERROR_NOT_SUPPORTED;
 }

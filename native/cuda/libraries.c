@@ -58,10 +58,13 @@ static CUresult module_here(struct library *library, struct module **module) {
     CUresult result = CUDA_SUCCESS;
     pthread_mutex_lock(&library->lock);
     struct loaded_library *each = library->loaded;
-    while (each != NULL && !(each->context == context && handle_is(each->module, HANDLE_MODULE) && each->module->context == context)) each = each->next;
+    while (each != NULL &&
+           !(each->context == context && handle_is(each->module, HANDLE_MODULE) && each->module->context == context))
+        each = each->next;
     if (each == NULL) {
         each = malloc(sizeof *each);
-        result = each == NULL ? CUDA_ERROR_OUT_OF_MEMORY : module_load(context, library->texts, library->bytes, NULL, &each->module);
+        result = each == NULL ? CUDA_ERROR_OUT_OF_MEMORY
+                              : module_load(context, library->texts, library->bytes, NULL, &each->module);
         if (result == CUDA_SUCCESS) {
             each->context = context;
             each->next = library->loaded;
@@ -87,17 +90,20 @@ CUresult find_function(CUfunction handle, struct function **function) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, unsigned int *options, void **values, unsigned int count,
-                                  unsigned int *library_options, void **library_values, unsigned int library_count) {
-    (void)library_options, (void)library_values, (void)library_count; /* where its data may come from: it is always copied */
+EXPORT CUresult cuLibraryLoadData(CUlibrary *library, const void *code, unsigned int *options, void **values,
+                                  unsigned int count, unsigned int *library_options, void **library_values,
+                                  unsigned int library_count) {
+    (void)library_options, (void)library_values,
+        (void)library_count; /* where its data may come from: it is always copied */
     if (machine_state() != CUDA_SUCCESS) return machine_state();
     if (library == NULL || code == NULL) return CUDA_ERROR_INVALID_VALUE;
     struct load_options given = {count, options, values};
     return load(library, code, 0, &given);
 }
 
-EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, unsigned int *options, void **values, unsigned int count,
-                                      unsigned int *library_options, void **library_values, unsigned int library_count) {
+EXPORT CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, unsigned int *options, void **values,
+                                      unsigned int count, unsigned int *library_options, void **library_values,
+                                      unsigned int library_count) {
     (void)library_options, (void)library_values, (void)library_count;
     if (machine_state() != CUDA_SUCCESS) return machine_state();
     if (library == NULL || path == NULL) return CUDA_ERROR_INVALID_VALUE;
@@ -115,7 +121,8 @@ EXPORT CUresult cuLibraryUnload(CUlibrary library) {
     while (library->loaded != NULL) {
         struct loaded_library *each = library->loaded;
         library->loaded = each->next;
-        if (handle_is(each->module, HANDLE_MODULE) && each->module->context == each->context) module_unload(each->module);
+        if (handle_is(each->module, HANDLE_MODULE) && each->module->context == each->context)
+            module_unload(each->module);
         free(each);
     }
     module_unload(library->seen);

@@ -82,7 +82,8 @@ EXPORT CUresult cuGetErrorName(CUresult error, const char **name) {
     return *name == NULL ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* Whether a function's name is `base`, with or without a version; and whether it is one with a default stream a thread. */
+/* Whether a function's name is `base`, with or without a version; and whether it is one with a default stream a thread.
+ */
 static bool is_version_of(const char *name, const char *base, bool *per_thread) {
     size_t length = strlen(base);
     if (strncmp(name, base, length) != 0) return false;
@@ -93,7 +94,8 @@ static bool is_version_of(const char *name, const char *base, bool *per_thread) 
 }
 
 /* Finds the newest function of a name that is not newer than what the caller was written for. */
-EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, unsigned int *status) {
+EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags,
+                                    unsigned int *status) {
     if (name == NULL || function == NULL) return CUDA_ERROR_INVALID_VALUE;
     bool known = false;
     int best = -1;
@@ -109,7 +111,8 @@ EXPORT CUresult cuGetProcAddress_v2(const char *name, void **function, int versi
     }
     if (status != NULL)
         *status = *function != NULL ? CU_GET_PROC_ADDRESS_SUCCESS
-                  : known ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+                  : known           ? CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT
+                                    : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return *function != NULL ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 

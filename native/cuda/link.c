@@ -41,22 +41,24 @@ static CUresult append(struct link *link, const char *text, size_t bytes) {
     return CUDA_SUCCESS;
 }
 
-EXPORT CUresult cuLinkAddData_v2(CUlinkState link, unsigned int type, void *data, size_t bytes, const char *name, unsigned int count,
-                                 unsigned int *options, void **values) {
+EXPORT CUresult cuLinkAddData_v2(CUlinkState link, unsigned int type, void *data, size_t bytes, const char *name,
+                                 unsigned int count, unsigned int *options, void **values) {
     (void)count, (void)options, (void)values;
     struct image image;
     if (!handle_is(link, HANDLE_LINK)) return CUDA_ERROR_INVALID_HANDLE;
     if (data == NULL || link->part_count == MOST_PARTS) return CUDA_ERROR_INVALID_VALUE;
     if (type == CU_JIT_INPUT_LIBRARY || !image_read(data, bytes, &image)) return CUDA_ERROR_INVALID_IMAGE;
     if (image.ptx == NULL) {
-        complain_once("%s has machine code and no PTX, and cannot be linked", name == NULL ? "an input of the linker" : name);
+        complain_once("%s has machine code and no PTX, and cannot be linked",
+                      name == NULL ? "an input of the linker" : name);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
     }
     link->part_count++;
     return append(link, image.ptx, image.ptx_bytes);
 }
 
-EXPORT CUresult cuLinkAddFile_v2(CUlinkState link, unsigned int type, const char *path, unsigned int count, unsigned int *options, void **values) {
+EXPORT CUresult cuLinkAddFile_v2(CUlinkState link, unsigned int type, const char *path, unsigned int count,
+                                 unsigned int *options, void **values) {
     size_t bytes;
     if (path == NULL) return CUDA_ERROR_INVALID_VALUE;
     char *data = file_content(path, &bytes);
@@ -90,10 +92,11 @@ EXPORT CUresult cuLinkDestroy(CUlinkState link) {
 EXPORT CUresult cuLinkCreate(unsigned int count, unsigned int *options, void **values, CUlinkState *link) {
     return cuLinkCreate_v2(count, options, values, link);
 }
-EXPORT CUresult cuLinkAddData(CUlinkState link, unsigned int type, void *data, size_t bytes, const char *name, unsigned int count,
-                              unsigned int *options, void **values) {
+EXPORT CUresult cuLinkAddData(CUlinkState link, unsigned int type, void *data, size_t bytes, const char *name,
+                              unsigned int count, unsigned int *options, void **values) {
     return cuLinkAddData_v2(link, type, data, bytes, name, count, options, values);
 }
-EXPORT CUresult cuLinkAddFile(CUlinkState link, unsigned int type, const char *path, unsigned int count, unsigned int *options, void **values) {
+EXPORT CUresult cuLinkAddFile(CUlinkState link, unsigned int type, const char *path, unsigned int count,
+                              unsigned int *options, void **values) {
     return cuLinkAddFile_v2(link, type, path, count, options, values);
 }

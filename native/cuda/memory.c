@@ -5,9 +5,12 @@
 
 #include "pool.h"
 
-#define LARGE (1u << 20) /* blocks from this size on are mapped, so that only what is written takes the host's memory */
+#define LARGE (1u << 20) /* blocks from this size on are mapped, so that only what is written takes the host's memory \
+                          */
 
-static size_t in_multiples(size_t bytes) { return (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT; }
+static size_t in_multiples(size_t bytes) {
+    return (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;
+}
 
 static void *take_of_host(size_t bytes, size_t *mapped) {
     *mapped = 0;
@@ -26,7 +29,8 @@ static void give_back_to_host(const struct range *range) {
     else free((void *)range->start);
 }
 
-CUresult memory_take(struct context *context, size_t bytes, enum range_kind kind, struct memory_pool *pool, CUdeviceptr *address) {
+CUresult memory_take(struct context *context, size_t bytes, enum range_kind kind, struct memory_pool *pool,
+                     CUdeviceptr *address) {
     if (bytes == 0 || address == NULL) return CUDA_ERROR_INVALID_VALUE;
     if (bytes > SIZE_MAX / 2) return CUDA_ERROR_OUT_OF_MEMORY;
     size_t counted = in_multiples(bytes), mapped;
@@ -51,7 +55,8 @@ static void give_back(const struct range *range) {
 CUresult memory_give_back(CUdeviceptr address) {
     struct range range;
     if (address == 0) return CUDA_SUCCESS;
-    if (!range_take((uintptr_t)address, ANY_OF(RANGE_DEVICE) | ANY_OF(RANGE_MANAGED), &range)) return CUDA_ERROR_INVALID_VALUE;
+    if (!range_take((uintptr_t)address, ANY_OF(RANGE_DEVICE) | ANY_OF(RANGE_MANAGED), &range))
+        return CUDA_ERROR_INVALID_VALUE;
     give_back(&range);
     return CUDA_SUCCESS;
 }
@@ -65,9 +70,11 @@ EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes) {
     return memory_take(context, bytes, RANGE_DEVICE, NULL, address);
 }
 
-EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element) {
+EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height,
+                                   unsigned int element) {
     CURRENT(context);
-    if (pitch == NULL || width == 0 || height == 0 || (element != 4 && element != 8 && element != 16)) return CUDA_ERROR_INVALID_VALUE;
+    if (pitch == NULL || width == 0 || height == 0 || (element != 4 && element != 8 && element != 16))
+        return CUDA_ERROR_INVALID_VALUE;
     if (width > SIZE_MAX / 4 || height > SIZE_MAX / 2 / in_multiples(width)) return CUDA_ERROR_OUT_OF_MEMORY;
     *pitch = in_multiples(width);
     return memory_take(context, *pitch * height, RANGE_DEVICE, NULL, address);
@@ -141,7 +148,8 @@ EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *host, un
 
 EXPORT CUresult cuMemHostGetFlags(unsigned int *flags, void *host) {
     struct range range;
-    if (flags == NULL || !range_find((uintptr_t)host, &range) || range.kind != RANGE_PINNED) return CUDA_ERROR_INVALID_VALUE;
+    if (flags == NULL || !range_find((uintptr_t)host, &range) || range.kind != RANGE_PINNED)
+        return CUDA_ERROR_INVALID_VALUE;
     *flags = range.flags;
     return CUDA_SUCCESS;
 }

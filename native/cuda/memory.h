@@ -8,7 +8,8 @@
 #define MEMORY_ALIGNMENT 512 /* of every block; its size counts in whole multiples */
 
 /* Takes memory of a GPU, and counts it there. */
-CUresult memory_take(struct context *context, size_t bytes, enum range_kind kind, struct memory_pool *pool, CUdeviceptr *address);
+CUresult memory_take(struct context *context, size_t bytes, enum range_kind kind, struct memory_pool *pool,
+                     CUdeviceptr *address);
 
 /* Gives back what `memory_take` took. */
 CUresult memory_give_back(CUdeviceptr address);

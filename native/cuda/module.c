@@ -24,7 +24,8 @@ void tell_in_log(const struct load_options *options, const char *message) {
     trace_once("%s", message);
 }
 
-static struct function *add_function(struct module *module, const char *name, size_t length, const struct ptx_function *code) {
+static struct function *add_function(struct module *module, const char *name, size_t length,
+                                     const struct ptx_function *code) {
     struct function *function = handle_new(HANDLE_FUNCTION, sizeof *function);
     char *own = strndup(name, length);
     if (function == NULL || own == NULL) return NULL;
@@ -108,8 +109,8 @@ void modules_of_context_end(struct context *context) {
     }
 }
 
-CUresult module_load_texts(struct context *context, const char *const *texts, const size_t *bytes, size_t count, const struct load_options *options,
-                           struct module **made) {
+CUresult module_load_texts(struct context *context, const char *const *texts, const size_t *bytes, size_t count,
+                           const struct load_options *options, struct module **made) {
     char message[PTX_MESSAGE_BYTES];
     struct module *module = new_module(context);
     if (module == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -123,7 +124,8 @@ CUresult module_load_texts(struct context *context, const char *const *texts, co
     if (result == CUDA_SUCCESS && context != NULL) result = place_variables(module, options);
     for (size_t i = 0; result == CUDA_SUCCESS && i < ptx_kernel_count(module->ptx); i++) {
         const struct ptx_function *kernel = ptx_kernel(module->ptx, i);
-        if (add_function(module, ptx_name(kernel), strlen(ptx_name(kernel)), kernel) == NULL) result = CUDA_ERROR_OUT_OF_MEMORY;
+        if (add_function(module, ptx_name(kernel), strlen(ptx_name(kernel)), kernel) == NULL)
+            result = CUDA_ERROR_OUT_OF_MEMORY;
     }
     if (result == CUDA_SUCCESS) *made = module;
     else module_unload(module);
@@ -139,13 +141,15 @@ static CUresult load_machine_code(struct context *context, const struct image *i
     for (size_t i = 0; (name = image_kernel(image, i, &length)) != NULL; i++)
         if (add_function(module, name, length, NULL) == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     if (context != NULL)
-        complain_once("a module has %s: its kernels take their time, but compute nothing; see docs/cuda.md",
-                      image->has_compressed_ptx ? "machine code and PTX that is compressed" : "machine code and no PTX");
+        complain_once(
+            "a module has %s: its kernels take their time, but compute nothing; see docs/cuda.md",
+            image->has_compressed_ptx ? "machine code and PTX that is compressed" : "machine code and no PTX");
     *made = module;
     return CUDA_SUCCESS;
 }
 
-CUresult module_load(struct context *context, const void *data, size_t bytes, const struct load_options *options, struct module **module) {
+CUresult module_load(struct context *context, const void *data, size_t bytes, const struct load_options *options,
+                     struct module **module) {
     struct image image;
     if (!image_read(data, bytes, &image)) return CUDA_ERROR_INVALID_IMAGE;
     if (image.ptx != NULL) return module_load_texts(context, &image.ptx, &image.ptx_bytes, 1, options, module);
@@ -171,14 +175,17 @@ CUresult module_variable_address(const struct module *module, const char *name, 
     return CUDA_ERROR_NOT_FOUND;
 }
 
-EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, unsigned int *options, void **values) {
+EXPORT CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int count, unsigned int *options,
+                                   void **values) {
     CURRENT(context);
     if (module == NULL || image == NULL) return CUDA_ERROR_INVALID_VALUE;
     struct load_options given = {count, options, values};
     return module_load(context, image, 0, &given, module);
 }
 
-EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) { return cuModuleLoadDataEx(module, image, 0, NULL, NULL); }
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
+    return cuModuleLoadDataEx(module, image, 0, NULL, NULL);
+}
 
 EXPORT CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image) { return cuModuleLoadData(module, image); }
 

@@ -18,7 +18,7 @@ struct function {
 
 struct module {
     struct handle handle;
-    struct module *next; /* of the same context */
+    struct module *next;     /* of the same context */
     struct context *context; /* NULL: only read, to see what is in it */
     struct ptx_module *ptx;
     struct function *functions;
@@ -32,9 +32,10 @@ struct load_options {
 };
 
 /* Loads texts, or an image. Without a context a module is only read. */
-CUresult module_load(struct context *context, const void *image, size_t bytes, const struct load_options *options, struct module **module);
-CUresult module_load_texts(struct context *context, const char *const *texts, const size_t *bytes, size_t count, const struct load_options *options,
-                           struct module **module);
+CUresult module_load(struct context *context, const void *image, size_t bytes, const struct load_options *options,
+                     struct module **module);
+CUresult module_load_texts(struct context *context, const char *const *texts, const size_t *bytes, size_t count,
+                           const struct load_options *options, struct module **module);
 void module_unload(struct module *module);
 void modules_of_context_end(struct context *context);
 

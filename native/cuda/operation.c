@@ -7,7 +7,8 @@
 #include "host_function.h"
 #include "module.h"
 
-CUresult operation_run(struct context *context, const struct operation *operation, double *tail, struct stream *stream) {
+CUresult operation_run(struct context *context, const struct operation *operation, double *tail,
+                       struct stream *stream) {
     switch (operation->kind) {
         case OPERATION_KERNEL: return launch_run(context, &operation->launch, tail);
         case OPERATION_COPY: copy_run(context->gpu, &operation->copy, tail); return CUDA_SUCCESS;

@@ -1,5 +1,5 @@
-/* What goes onto a stream: kernels, copies, fills and functions of the host. A stream that is captured keeps them as nodes of
- * a graph; otherwise they are computed at once, and take their time on the GPU's time line. */
+/* What goes onto a stream: kernels, copies, fills and functions of the host. A stream that is captured keeps them as
+ * nodes of a graph; otherwise they are computed at once, and take their time on the GPU's time line. */
 #ifndef GPUYARD_CUDA_OPERATION_H
 #define GPUYARD_CUDA_OPERATION_H
 
@@ -21,7 +21,7 @@ struct copy {
     struct copy_side from, to;
     size_t width_bytes, height, depth;
     enum engine engine;
-    bool pinned;      /* the side on the host is memory that the GPU reaches by itself */
+    bool pinned; /* the side on the host is memory that the GPU reaches by itself */
     bool between_gpus;
 };
 
@@ -45,7 +45,8 @@ struct operation {
 /* Computes an operation's result and moves `*tail`, where it begins, to where it ends. */
 CUresult operation_run(struct context *context, const struct operation *operation, double *tail, struct stream *stream);
 
-/* Puts an operation onto a stream, or into the graph for which the stream is captured. The stream owns its arguments. */
+/* Puts an operation onto a stream, or into the graph for which the stream is captured. The stream owns its arguments.
+ */
 CUresult stream_put(struct stream *stream, struct operation *operation);
 
 /* The parts of operation_run. */
@@ -58,8 +59,8 @@ CUresult copy_make(const CUDA_MEMCPY3D *asked, struct operation *operation);
 CUresult fill_check(const CUDA_MEMSET_NODE_PARAMS *fill);
 
 /* Makes a launch, with a copy of its arguments in memory of its own. */
-CUresult launch_make(struct function *function, const unsigned int grid[3], const unsigned int block[3], unsigned int shared_bytes,
-                     void **parameters, void **extra, struct operation *operation);
+CUresult launch_make(struct function *function, const unsigned int grid[3], const unsigned int block[3],
+                     unsigned int shared_bytes, void **parameters, void **extra, struct operation *operation);
 void operation_free(struct operation *operation);
 CUresult operation_copy(const struct operation *from, struct operation *to);
 

@@ -5,7 +5,9 @@ static CUresult answer(void *value, unsigned int attribute, CUdeviceptr address,
     bool on_host = range->kind == RANGE_PINNED || range->kind == RANGE_REGISTERED;
     switch (attribute) {
         case CU_POINTER_CONTEXT: *(CUcontext *)value = range->context; break;
-        case CU_POINTER_MEMORY_TYPE: *(unsigned int *)value = on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE; break;
+        case CU_POINTER_MEMORY_TYPE:
+            *(unsigned int *)value = on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+            break;
         case CU_POINTER_DEVICE_POINTER: *(CUdeviceptr *)value = address; break;
         case CU_POINTER_HOST_POINTER:
             if (range->kind == RANGE_DEVICE) return CUDA_ERROR_INVALID_VALUE;
@@ -52,13 +54,15 @@ static void answer_unknown(void *value, unsigned int attribute) {
     }
 }
 
-EXPORT CUresult cuPointerGetAttributes(unsigned int count, const unsigned int *attributes, void **values, CUdeviceptr address) {
+EXPORT CUresult cuPointerGetAttributes(unsigned int count, const unsigned int *attributes, void **values,
+                                       CUdeviceptr address) {
     if (machine_state() != CUDA_SUCCESS) return machine_state();
     if (attributes == NULL || values == NULL) return CUDA_ERROR_INVALID_VALUE;
     struct range range;
     bool known = range_find((uintptr_t)address, &range);
     for (unsigned int i = 0; i < count; i++)
-        if (!known || answer(values[i], attributes[i], address, &range) != CUDA_SUCCESS) answer_unknown(values[i], attributes[i]);
+        if (!known || answer(values[i], attributes[i], address, &range) != CUDA_SUCCESS)
+            answer_unknown(values[i], attributes[i]);
     return CUDA_SUCCESS;
 }
 
@@ -91,7 +95,8 @@ EXPORT CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t bytes, CUdevice d
     return result == CUDA_SUCCESS ? check_managed(address, bytes) : result;
 }
 
-EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags, CUstream stream) {
+EXPORT CUresult cuMemPrefetchAsync_v2(CUdeviceptr address, size_t bytes, CUmemLocation location, unsigned int flags,
+                                      CUstream stream) {
     (void)flags;
     return cuMemPrefetchAsync(address, bytes, location.id, stream);
 }

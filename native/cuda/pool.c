@@ -53,8 +53,10 @@ EXPORT CUresult cuDeviceSetMemPool(CUdevice device, CUmemoryPool pool) {
 EXPORT CUresult cuMemPoolCreate(CUmemoryPool *made, const CUmemPoolProps *properties) {
     if (machine_state() != CUDA_SUCCESS) return machine_state();
     if (made == NULL || properties == NULL) return CUDA_ERROR_INVALID_VALUE;
-    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->handle_types != 0) return CUDA_ERROR_NOT_SUPPORTED;
-    if (properties->location.id < 0 || (unsigned int)properties->location.id >= gpu_count()) return CUDA_ERROR_INVALID_DEVICE;
+    if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE || properties->handle_types != 0)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    if (properties->location.id < 0 || (unsigned int)properties->location.id >= gpu_count())
+        return CUDA_ERROR_INVALID_DEVICE;
     struct memory_pool *pool = handle_new(HANDLE_POOL, sizeof *pool);
     if (pool == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     pool->gpu = gpu_at((unsigned int)properties->location.id);
@@ -78,17 +80,20 @@ EXPORT CUresult cuMemPoolTrimTo(CUmemoryPool pool, size_t bytes) {
 
 /* The first three say when memory may be used again, and are numbers of four bytes. */
 EXPORT CUresult cuMemPoolGetAttribute(CUmemoryPool pool, unsigned int attribute, void *value) {
-    if (!handle_is(pool, HANDLE_POOL) || value == NULL || attribute < 1 || attribute > CU_POOL_USED_HIGH) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle_is(pool, HANDLE_POOL) || value == NULL || attribute < 1 || attribute > CU_POOL_USED_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
     uint64_t answer = pool->attributes[attribute];
     if (attribute == CU_POOL_RESERVED_CURRENT || attribute == CU_POOL_USED_CURRENT) answer = (uint64_t)pool->used;
     if (attribute == CU_POOL_RESERVED_HIGH || attribute == CU_POOL_USED_HIGH) answer = (uint64_t)pool->high;
-    if (attribute < CU_POOL_RELEASE_THRESHOLD) *(int *)value = answer == 0; /* stored as what is forbidden: all is allowed */
+    if (attribute < CU_POOL_RELEASE_THRESHOLD)
+        *(int *)value = answer == 0; /* stored as what is forbidden: all is allowed */
     else *(uint64_t *)value = answer;
     return CUDA_SUCCESS;
 }
 
 EXPORT CUresult cuMemPoolSetAttribute(CUmemoryPool pool, unsigned int attribute, void *value) {
-    if (!handle_is(pool, HANDLE_POOL) || value == NULL || attribute < 1 || attribute > CU_POOL_USED_HIGH) return CUDA_ERROR_INVALID_VALUE;
+    if (!handle_is(pool, HANDLE_POOL) || value == NULL || attribute < 1 || attribute > CU_POOL_USED_HIGH)
+        return CUDA_ERROR_INVALID_VALUE;
     if (attribute < CU_POOL_RELEASE_THRESHOLD) pool->attributes[attribute] = *(int *)value == 0;
     else if (attribute == CU_POOL_RELEASE_THRESHOLD) pool->attributes[attribute] = *(uint64_t *)value;
     else if (*(uint64_t *)value == 0) pool->high = pool->used; /* peaks can be reset, and nothing else */
@@ -113,8 +118,8 @@ EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUme
     if (result != CUDA_SUCCESS) return result;
     if (stream->capture != NULL) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (!handle_is(pool, HANDLE_POOL)) return CUDA_ERROR_INVALID_VALUE;
-    result = memory_take(primary_context(pool->gpu)->references > 0 ? primary_context(pool->gpu) : stream->context, bytes,
-                         RANGE_DEVICE, pool, address);
+    result = memory_take(primary_context(pool->gpu)->references > 0 ? primary_context(pool->gpu) : stream->context,
+                         bytes, RANGE_DEVICE, pool, address);
     struct range range;
     if (result == CUDA_SUCCESS && range_find((uintptr_t)*address, &range)) pool_count(pool, (int64_t)range.counted);
     return result;

@@ -49,8 +49,8 @@ static bool read_amount(const char *text, const struct unit *units, double *amou
 }
 
 static bool read_memory_limit(uint64_t *limit) {
-    static const struct unit bytes[] = {{"", 1e9}, {"mb", 1e6}, {"gb", 1e9}, {"mib", 1048576.0}, {"gib", 1073741824.0},
-                                        {NULL, 0}};
+    static const struct unit bytes[] = {{"", 1e9},          {"mb", 1e6},           {"gb", 1e9},
+                                        {"mib", 1048576.0}, {"gib", 1073741824.0}, {NULL, 0}};
     const char *text = variable("GPUYARD_MEMORY_LIMIT");
     if (text == NULL) return true;
     double amount;
@@ -115,7 +115,8 @@ bool read_sharing(const char *text, struct gpuyard_sharing *sharing) {
     for (const char *option = text + length; *option != '\0';) {
         option++;
         size_t bytes = strcspn(option, ",");
-        if (!read_option(option, bytes, sharing)) return refuse("GPUYARD_SHARING", text, "has an option that is unknown or wrong");
+        if (!read_option(option, bytes, sharing))
+            return refuse("GPUYARD_SHARING", text, "has an option that is unknown or wrong");
         option += bytes;
     }
     return true;
@@ -152,7 +153,8 @@ static bool name_node(const char *gpus, const char *sharing, struct settings *se
     int length = name != NULL ? snprintf(settings->node, sizeof settings->node, "%s", name)
                               : snprintf(settings->node, sizeof settings->node, "%s%s%s%s", gpus, speed,
                                          sharing == NULL ? "" : ",", sharing == NULL ? "" : sharing);
-    return length < (int)sizeof settings->node || refuse("GPUYARD_NODE", name == NULL ? gpus : name, "is too long a name");
+    return length < (int)sizeof settings->node ||
+           refuse("GPUYARD_NODE", name == NULL ? gpus : name, "is too long a name");
 }
 
 bool read_settings(struct settings *settings) {
@@ -168,7 +170,8 @@ bool read_settings(struct settings *settings) {
     if (!read_gpus(gpus, settings) || !read_visible(settings) || !read_clock(&settings->clock) ||
         !read_number("GPUYARD_SPEED", 0, 1e9, &settings->speed) || !read_sharing(sharing, &settings->sharing) ||
         !read_number("GPUYARD_PRIORITY", -1e9, 1e9, &priority) ||
-        !read_number("GPUYARD_SHARE", 0, 1, &settings->terms.share) || !read_memory_limit(&settings->terms.memory_limit))
+        !read_number("GPUYARD_SHARE", 0, 1, &settings->terms.share) ||
+        !read_memory_limit(&settings->terms.memory_limit))
         return false;
     settings->terms.priority = (int64_t)priority;
     settings->terms.demand = settings->terms.share;

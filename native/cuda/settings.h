@@ -9,14 +9,14 @@
 
 #define MOST_GPUS 16
 
-/* One kind of GPU: what gpuyard/core/gpus.py calls a GpuKind, as far as a driver needs it. Times in seconds, rates in bytes
- * a second. */
+/* One kind of GPU: what gpuyard/core/gpus.py calls a GpuKind, as far as a driver needs it. Times in seconds, rates in
+ * bytes a second. */
 struct gpu_kind {
     const char *key, *name;
     int compute_major, compute_minor, multiprocessors, core_mhz, memory_mhz;
     uint64_t memory_bytes;
-    double bandwidth, pageable_copy, pinned_copy, copy_latency_s, small_copy_latency_s, launch_latency_s, kernel_floor_s,
-        link_bandwidth, link_latency_s, idle_watts, max_watts;
+    double bandwidth, pageable_copy, pinned_copy, copy_latency_s, small_copy_latency_s, launch_latency_s,
+        kernel_floor_s, link_bandwidth, link_latency_s, idle_watts, max_watts;
 };
 
 enum clock_kind { CLOCK_OF_NODE, CLOCK_VIRTUAL, CLOCK_DEVICE };

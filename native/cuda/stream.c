@@ -22,8 +22,9 @@ static CUresult make_stream(struct context *context, unsigned int flags, int pri
     if (stream == NULL) return CUDA_ERROR_OUT_OF_MEMORY;
     stream->context = context;
     stream->flags = flags;
-    stream->priority = priority > LOWEST_PRIORITY ? LOWEST_PRIORITY
-                       : priority < HIGHEST_PRIORITY ? HIGHEST_PRIORITY : priority;
+    stream->priority = priority > LOWEST_PRIORITY    ? LOWEST_PRIORITY
+                       : priority < HIGHEST_PRIORITY ? HIGHEST_PRIORITY
+                                                     : priority;
     stream->id = ++last_id;
     stream->tail = 0;
     stream->capture = NULL;
@@ -75,13 +76,14 @@ double stream_mark(struct stream *stream) { return gpu_mark(stream->context->gpu
 double context_mark(struct context *context) {
     pthread_mutex_lock(&context->gpu->lock);
     double tail = context->legacy.tail;
-    for (struct stream *stream = context->streams; stream != NULL; stream = stream->next) tail = fmax(tail, stream->tail);
+    for (struct stream *stream = context->streams; stream != NULL; stream = stream->next)
+        tail = fmax(tail, stream->tail);
     pthread_mutex_unlock(&context->gpu->lock);
     return tail;
 }
 
-/* Waits for functions on all streams, or on those only that the default stream waits for. The list is left while waiting,
- * as a function may take its time. */
+/* Waits for functions on all streams, or on those only that the default stream waits for. The list is left while
+ * waiting, as a function may take its time. */
 static void settle_all(struct context *context, bool of_default_only) {
     for (bool waited = true; waited;) {
         waited = false;
@@ -159,13 +161,13 @@ EXPORT CUresult cuStreamQuery(CUstream handle) {
 }
 
 /* Defines a function that answers one thing about a stream. */
-#define ANSWER(name, type, expression)                                          \
-    EXPORT CUresult name(CUstream handle, type *answer) {                       \
-        struct stream *stream;                                                  \
-        CUresult result = find_stream(handle, &stream);                         \
+#define ANSWER(name, type, expression)                                                 \
+    EXPORT CUresult name(CUstream handle, type *answer) {                              \
+        struct stream *stream;                                                         \
+        CUresult result = find_stream(handle, &stream);                                \
         if (result == CUDA_SUCCESS && answer == NULL) return CUDA_ERROR_INVALID_VALUE; \
-        if (result == CUDA_SUCCESS) *answer = (expression);                     \
-        return result;                                                          \
+        if (result == CUDA_SUCCESS) *answer = (expression);                            \
+        return result;                                                                 \
     }
 
 ANSWER(cuStreamGetFlags, unsigned int, stream->flags)

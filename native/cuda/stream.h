@@ -31,8 +31,8 @@ void default_stream_is_per_thread(bool is);
 /* Finds the stream behind a handle, or the default stream of the current context. */
 CUresult find_stream(CUstream handle, struct stream **stream);
 
-/* Where the next operation of a stream begins at the earliest, and that it ended: the default stream comes after all that
- * was queued on others, and others after it, unless they are of those that do not wait. */
+/* Where the next operation of a stream begins at the earliest, and that it ended: the default stream comes after all
+ * that was queued on others, and others after it, unless they are of those that do not wait. */
 double stream_begin(struct stream *stream);
 void stream_end(struct stream *stream, double tail);
 

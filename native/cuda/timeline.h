@@ -1,5 +1,5 @@
-/* Time and memory of GPUs, whoever keeps them: the node, shared with other processes, or this process alone if its clock is
- * a virtual one. */
+/* Time and memory of GPUs, whoever keeps them: the node, shared with other processes, or this process alone if its
+ * clock is a virtual one. */
 #ifndef GPUYARD_CUDA_TIMELINE_H
 #define GPUYARD_CUDA_TIMELINE_H
 

@@ -5,42 +5,46 @@
 #include "values.h"
 
 /* Shifts by as many places as there are bits, or more, leave nothing but the sign. */
-#define SHIFT(type, bits)                                                     \
-    static void shl_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {             \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, to[lane] = (uint32_t)from_b[lane] >= bits ? 0 : (type)((uint64_t)(type)from_a[lane] << (uint32_t)from_b[lane])); \
-    }                                                                                                              \
-    static void shr_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {             \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, to[lane] = (uint32_t)from_b[lane] >= bits ? 0 : (uint64_t)(type)from_a[lane] >> (uint32_t)from_b[lane]); \
+#define SHIFT(type, bits)                                                                                  \
+    static void shl_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {     \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                \
+        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                \
+        uint64_t *to = result_values(warp, instruction->to);                                               \
+        FOR_LANES(lanes, to[lane] = (uint32_t)from_b[lane] >= bits                                         \
+                                        ? 0                                                                \
+                                        : (type)((uint64_t)(type)from_a[lane] << (uint32_t)from_b[lane])); \
+    }                                                                                                      \
+    static void shr_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {     \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                \
+        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                \
+        uint64_t *to = result_values(warp, instruction->to);                                               \
+        FOR_LANES(lanes, to[lane] = (uint32_t)from_b[lane] >= bits                                         \
+                                        ? 0                                                                \
+                                        : (uint64_t)(type)from_a[lane] >> (uint32_t)from_b[lane]);         \
     }
 SHIFT(b16, 16)
 SHIFT(b32, 32)
 SHIFT(b64, 64)
 
-#define SHIFT_SIGNED(type, bits)                                                                                   \
-    static void shr_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {             \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, {                                                                                         \
-            uint32_t places = (uint32_t)from_b[lane];                                                              \
-            to[lane] = put_##type((type)(get_##type(from_a[lane]) >> (places >= bits ? bits - 1 : places)));       \
-        });                                                                                                        \
+#define SHIFT_SIGNED(type, bits)                                                                             \
+    static void shr_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {       \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                  \
+        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                  \
+        uint64_t *to = result_values(warp, instruction->to);                                                 \
+        FOR_LANES(lanes, {                                                                                   \
+            uint32_t places = (uint32_t)from_b[lane];                                                        \
+            to[lane] = put_##type((type)(get_##type(from_a[lane]) >> (places >= bits ? bits - 1 : places))); \
+        });                                                                                                  \
     }
 SHIFT_SIGNED(s16, 16)
 SHIFT_SIGNED(s32, 32)
 SHIFT_SIGNED(s64, 64)
 
-#define LOGIC(type)               \
-    BINARY(and, type, a & b)      \
-    BINARY(or, type, a | b)       \
-    BINARY(xor, type, a ^ b)      \
-    UNARY(not, type, ~a)          \
+#define LOGIC(type)          \
+    BINARY(and, type, a & (b)) \
+    BINARY(or, type, a | (b)) \
+    BINARY(xor, type, a ^ (b)) \
+    UNARY(not, type, ~a)     \
     UNARY(cnot, type, a == 0)
 LOGIC(b16)
 LOGIC(b32)
@@ -56,22 +60,26 @@ static b32 table_of_three(b32 a, b32 b, b32 c, uint64_t table) {
 TERNARY(lop3, b32, table_of_three(a, b, c, source_values(warp, instruction->from[3])[lane]))
 
 /* Two registers as one, of which 32 bits are cut out. */
-static b32 funnel_left(b32 low, b32 high, b32 places) { return places == 0 ? high : places >= 32 ? low : high << places | low >> (32 - places); }
-static b32 funnel_right(b32 low, b32 high, b32 places) { return places == 0 ? low : places >= 32 ? high : low >> places | high << (32 - places); }
+static b32 funnel_left(b32 low, b32 high, b32 places) {
+    return places == 0 ? high : places >= 32 ? low : high << places | low >> (32 - places);
+}
+static b32 funnel_right(b32 low, b32 high, b32 places) {
+    return places == 0 ? low : places >= 32 ? high : low >> places | high << (32 - places);
+}
 TERNARY(shf_l_clamp, b32, funnel_left(a, b, c > 32 ? 32 : c))
 TERNARY(shf_r_clamp, b32, funnel_right(a, b, c > 32 ? 32 : c))
 TERNARY(shf_l_wrap, b32, funnel_left(a, b, c & 31))
 TERNARY(shf_r_wrap, b32, funnel_right(a, b, c & 31))
 
 /* Results of 32 bits, whatever the operand has. */
-#define COUNT(name, type, expression)                                                                              \
-    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {          \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, {                                                                                         \
-            type a = get_##type(from_a[lane]);                                                                     \
-            to[lane] = (uint32_t)(expression);                                                                     \
-        });                                                                                                        \
+#define COUNT(name, type, expression)                                                                     \
+    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) { \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                               \
+        uint64_t *to = result_values(warp, instruction->to);                                              \
+        FOR_LANES(lanes, {                                                                                \
+            type a = get_##type(from_a[lane]);                                                            \
+            to[lane] = (uint32_t)(expression);                                                            \
+        });                                                                                               \
     }
 COUNT(popc, b32, __builtin_popcount(a))
 COUNT(popc, b64, __builtin_popcountll(a))
@@ -122,7 +130,8 @@ static uint64_t inserted(uint64_t field, uint64_t into, unsigned int width, uint
     return into;
 }
 
-#define FIELDS(type, width, is_signed) TERNARY(bfe, type, (type)extracted((u64)a, width, is_signed, (uint32_t)b, (uint32_t)c))
+#define FIELDS(type, width, is_signed) \
+    TERNARY(bfe, type, (type)extracted((u64)a, width, is_signed, (uint32_t)b, (uint32_t)c))
 FIELDS(u32, 32, false)
 FIELDS(s32, 32, true)
 FIELDS(u64, 64, false)
@@ -183,22 +192,47 @@ static b32 dot_of_bytes(b32 a, b32 b, b32 c, unsigned int variant) {
 }
 TERNARY(dp4a, b32, dot_of_bytes(a, b, c, instruction->variant))
 
-#define LOGIC_ROWS(t, T) {"and", T, 2, and_##t}, {"or", T, 2, or_##t}, {"xor", T, 2, xor_##t}, {"not", T, 1, not_##t}, {"cnot", T, 1, cnot_##t}
-#define SHIFT_ROWS(t, B, U) {"shl", B, 2, shl_##t}, {"shr", B, 2, shr_##t}, {"shr", U, 2, shr_##t}
+#define LOGIC_ROWS(t, T)                                                                            \
+    {"and", T, 2, and_##t}, {"or", T, 2, or_##t}, {"xor", T, 2, xor_##t}, {"not", T, 1, not_##t}, { \
+        "cnot", T, 1, cnot_##t                                                                      \
+    }
+#define SHIFT_ROWS(t, B, U) \
+    {"shl", B, 2, shl_##t}, {"shr", B, 2, shr_##t}, { "shr", U, 2, shr_##t }
 
 const struct operation_row BIT_OPERATIONS[] = {
-    LOGIC_ROWS(b16, TYPE_B16), LOGIC_ROWS(b32, TYPE_B32), LOGIC_ROWS(b64, TYPE_B64),
-    SHIFT_ROWS(b16, TYPE_B16, TYPE_U16), SHIFT_ROWS(b32, TYPE_B32, TYPE_U32), SHIFT_ROWS(b64, TYPE_B64, TYPE_U64),
-    {"shr", TYPE_S16, 2, shr_s16}, {"shr", TYPE_S32, 2, shr_s32}, {"shr", TYPE_S64, 2, shr_s64},
-    {"lop3", TYPE_B32, 4, lop3_b32}, {"prmt", TYPE_B32, 3, prmt_b32},
-    {"shf.l.clamp", TYPE_B32, 3, shf_l_clamp_b32}, {"shf.r.clamp", TYPE_B32, 3, shf_r_clamp_b32},
-    {"shf.l.wrap", TYPE_B32, 3, shf_l_wrap_b32}, {"shf.r.wrap", TYPE_B32, 3, shf_r_wrap_b32},
-    {"popc", TYPE_B32, 1, popc_b32}, {"popc", TYPE_B64, 1, popc_b64}, {"clz", TYPE_B32, 1, clz_b32}, {"clz", TYPE_B64, 1, clz_b64},
-    {"bfind", TYPE_U32, 1, bfind_u32}, {"bfind", TYPE_U64, 1, bfind_u64}, {"bfind", TYPE_S32, 1, bfind_s32}, {"bfind", TYPE_S64, 1, bfind_s64},
-    {"brev", TYPE_B32, 1, brev_b32}, {"brev", TYPE_B64, 1, brev_b64},
-    {"bfe", TYPE_U32, 3, bfe_u32}, {"bfe", TYPE_S32, 3, bfe_s32}, {"bfe", TYPE_U64, 3, bfe_u64}, {"bfe", TYPE_S64, 3, bfe_s64},
-    {"bfi", TYPE_B32, 4, bfi_b32}, {"bfi", TYPE_B64, 4, bfi_b64},
-    {"bmsk.clamp", TYPE_B32, 2, bmsk_clamp_b32}, {"bmsk.wrap", TYPE_B32, 2, bmsk_wrap_b32},
+    LOGIC_ROWS(b16, TYPE_B16),
+    LOGIC_ROWS(b32, TYPE_B32),
+    LOGIC_ROWS(b64, TYPE_B64),
+    SHIFT_ROWS(b16, TYPE_B16, TYPE_U16),
+    SHIFT_ROWS(b32, TYPE_B32, TYPE_U32),
+    SHIFT_ROWS(b64, TYPE_B64, TYPE_U64),
+    {"shr", TYPE_S16, 2, shr_s16},
+    {"shr", TYPE_S32, 2, shr_s32},
+    {"shr", TYPE_S64, 2, shr_s64},
+    {"lop3", TYPE_B32, 4, lop3_b32},
+    {"prmt", TYPE_B32, 3, prmt_b32},
+    {"shf.l.clamp", TYPE_B32, 3, shf_l_clamp_b32},
+    {"shf.r.clamp", TYPE_B32, 3, shf_r_clamp_b32},
+    {"shf.l.wrap", TYPE_B32, 3, shf_l_wrap_b32},
+    {"shf.r.wrap", TYPE_B32, 3, shf_r_wrap_b32},
+    {"popc", TYPE_B32, 1, popc_b32},
+    {"popc", TYPE_B64, 1, popc_b64},
+    {"clz", TYPE_B32, 1, clz_b32},
+    {"clz", TYPE_B64, 1, clz_b64},
+    {"bfind", TYPE_U32, 1, bfind_u32},
+    {"bfind", TYPE_U64, 1, bfind_u64},
+    {"bfind", TYPE_S32, 1, bfind_s32},
+    {"bfind", TYPE_S64, 1, bfind_s64},
+    {"brev", TYPE_B32, 1, brev_b32},
+    {"brev", TYPE_B64, 1, brev_b64},
+    {"bfe", TYPE_U32, 3, bfe_u32},
+    {"bfe", TYPE_S32, 3, bfe_s32},
+    {"bfe", TYPE_U64, 3, bfe_u64},
+    {"bfe", TYPE_S64, 3, bfe_s64},
+    {"bfi", TYPE_B32, 4, bfi_b32},
+    {"bfi", TYPE_B64, 4, bfi_b64},
+    {"bmsk.clamp", TYPE_B32, 2, bmsk_clamp_b32},
+    {"bmsk.wrap", TYPE_B32, 2, bmsk_wrap_b32},
     {"dp4a", TYPE_B32, 3, dp4a_b32},
     {NULL, TYPE_NONE, 0, NULL},
 };

@@ -8,7 +8,8 @@
 
 #define LONGEST_LINE 4096
 
-static uint64_t argument(const struct warp *warp, const struct instruction *instruction, unsigned int lane, uint32_t number) {
+static uint64_t argument(const struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                         uint32_t number) {
     const struct lane *state = &warp->lanes[lane];
     uint64_t bits = 0;
     if (number >= instruction->call->argument_count) return 0;
@@ -25,7 +26,8 @@ static void give_result(struct warp *warp, const struct instruction *instruction
 }
 
 /* Copies a text from the kernel's memory, byte by byte, as far as it is memory. */
-static bool read_text(struct warp *warp, const struct instruction *instruction, unsigned int lane, uint64_t address, char text[LONGEST_LINE]) {
+static bool read_text(struct warp *warp, const struct instruction *instruction, unsigned int lane, uint64_t address,
+                      char text[LONGEST_LINE]) {
     for (size_t i = 0; i < LONGEST_LINE - 1; i++) {
         const unsigned char *byte = warp_address(warp, instruction, lane, address + i, SPACE_GENERIC, 1);
         if (byte == NULL) return false;
@@ -37,11 +39,13 @@ static bool read_text(struct warp *warp, const struct instruction *instruction, 
 }
 
 /* Formats one value by its own specifier, which has passed `specifier_length`. */
-static int format_one(char *to, size_t room, const char *specifier, char conversion, bool is_long, uint64_t bits, const char *text) {
+static int format_one(char *to, size_t room, const char *specifier, char conversion, bool is_long, uint64_t bits,
+                      const char *text) {
     double number;
     memcpy(&number, &bits, sizeof number);
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wformat-nonliteral\"")
-    if (strchr("fFeEgGaA", conversion) != NULL) return snprintf(to, room, specifier, number);
+    _Pragma("GCC diagnostic push") _Pragma(
+        "GCC diagnostic ignored \"-Wformat-nonliteral\"") if (strchr("fFeEgGaA", conversion) !=
+                                                              NULL) return snprintf(to, room, specifier, number);
     if (conversion == 's') return snprintf(to, room, specifier, text);
     if (conversion == 'p') return snprintf(to, room, specifier, (void *)(uintptr_t)bits);
     if (is_long) return snprintf(to, room, specifier, (long long)bits);
@@ -68,12 +72,14 @@ static void print(struct warp *warp, const struct instruction *instruction, unsi
             continue;
         }
         char specifier[32] = "", conversion = at[length];
-        bool is_long = memchr(at, 'l', length) != NULL || memchr(at, 'z', length) != NULL || memchr(at, 'j', length) != NULL || conversion == 'p';
+        bool is_long = memchr(at, 'l', length) != NULL || memchr(at, 'z', length) != NULL ||
+                       memchr(at, 'j', length) != NULL || conversion == 'p';
         size_t bytes = is_long || strchr("fFeEgGaAsp", conversion) != NULL ? 8 : 4;
         size_t kept = 0;
         for (size_t i = 0; i < length; i++)
             if (strchr("hlzjt", at[i]) == NULL) specifier[kept++] = at[i];
-        if (is_long && conversion != 'p' && strchr("diouxX", conversion) != NULL) memcpy(specifier + kept, "ll", 2), kept += 2;
+        if (is_long && conversion != 'p' && strchr("diouxX", conversion) != NULL)
+            memcpy(specifier + kept, "ll", 2), kept += 2;
         specifier[kept] = conversion;
         values = (values + bytes - 1) / bytes * bytes;
         const unsigned char *value = warp_address(warp, instruction, lane, values, SPACE_GENERIC, bytes);
@@ -95,14 +101,18 @@ static void fail_assertion(struct warp *warp, const struct instruction *instruct
     char text[LONGEST_LINE], file[LONGEST_LINE];
     if (!read_text(warp, instruction, lane, argument(warp, instruction, lane, 0), text)) return;
     if (!read_text(warp, instruction, lane, argument(warp, instruction, lane, 1), file)) return;
-    warp_fail(warp, instruction, PTX_ASSERTED, "%.60s:%u: assertion %.80s failed", file, (unsigned int)argument(warp, instruction, lane, 2), text);
+    warp_fail(warp, instruction, PTX_ASSERTED, "%.60s:%u: assertion %.80s failed", file,
+              (unsigned int)argument(warp, instruction, lane, 2), text);
 }
 
-void run_builtin(struct warp *warp, const struct instruction *instruction, const struct ptx_function *function, uint32_t lanes) {
+void run_builtin(struct warp *warp, const struct instruction *instruction, const struct ptx_function *function,
+                 uint32_t lanes) {
     unsigned int lane = (unsigned int)__builtin_ctz(lanes);
     switch (function->builtin) {
         case BUILTIN_PRINTF: print(warp, instruction, lane); break;
         case BUILTIN_ASSERT: fail_assertion(warp, instruction, lane); break;
-        default: warp_fail(warp, instruction, PTX_UNSUPPORTED, "memory from within a kernel (%s) is not supported", function->name);
+        default:
+            warp_fail(warp, instruction, PTX_UNSUPPORTED, "memory from within a kernel (%s) is not supported",
+                      function->name);
     }
 }

@@ -19,7 +19,9 @@ static bool whole_compares(enum comparison comparison, int order) {
 }
 
 static bool floats_compare(const struct instruction *instruction, double a, double b) {
-    if (isnan(a) || isnan(b)) return instruction->comparison == COMPARE_NAN || (instruction->unordered && instruction->comparison != COMPARE_NUM);
+    if (isnan(a) || isnan(b))
+        return instruction->comparison == COMPARE_NAN ||
+               (instruction->unordered && instruction->comparison != COMPARE_NUM);
     return whole_compares(instruction->comparison, a < b ? -1 : a > b);
 }
 
@@ -34,7 +36,9 @@ static double as_double(uint64_t bits, enum type type, bool flushes) {
 
 static bool compares(const struct instruction *instruction, uint64_t a, uint64_t b) {
     enum type type = instruction->from_type;
-    if (type_is_float(type)) return floats_compare(instruction, as_double(a, type, instruction->flushes), as_double(b, type, instruction->flushes));
+    if (type_is_float(type))
+        return floats_compare(instruction, as_double(a, type, instruction->flushes),
+                              as_double(b, type, instruction->flushes));
     unsigned int unused = 64 - 8 * type_bytes(type);
     a <<= unused; /* the order of what remains is that of the numbers */
     b <<= unused;
@@ -55,7 +59,8 @@ static bool combine(enum combination combination, bool a, bool b) {
 static void compare(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
     const uint64_t *a = source_values(warp, instruction->from[0]), *b = source_values(warp, instruction->from[1]);
     const uint64_t *c = instruction->from[2].kind == SOURCE_NONE ? NULL : source_values(warp, instruction->from[2]);
-    uint64_t *to = result_values(warp, instruction->to), *opposite = instruction->to_predicate >= 0 ? warp->base[instruction->to_predicate] : NULL;
+    uint64_t *to = result_values(warp, instruction->to),
+             *opposite = instruction->to_predicate >= 0 ? warp->base[instruction->to_predicate] : NULL;
     uint64_t yes = instruction->type == TYPE_PRED ? 1 : instruction->type == TYPE_F32 ? 0x3f800000u : 0xffffffffu;
     FOR_LANES(lanes, {
         bool held = compares(instruction, a[lane], b[lane]);
@@ -67,7 +72,8 @@ static void compare(struct warp *warp, const struct instruction *instruction, ui
 }
 
 plain_run find_compare(enum type type, bool to_predicate) {
-    bool known = type != TYPE_F16X2 && type != TYPE_BF16X2 && type != TYPE_PRED && type_bytes(type) >= 2 && type_bytes(type) <= 8;
+    bool known = type != TYPE_F16X2 && type != TYPE_BF16X2 && type != TYPE_PRED && type_bytes(type) >= 2 &&
+                 type_bytes(type) <= 8;
     (void)to_predicate;
     return known ? compare : NULL;
 }
@@ -118,13 +124,13 @@ static void test_property(struct warp *warp, const struct instruction *instructi
 
 plain_run find_testp(void) { return test_property; }
 
-#define ON_PREDICATES(name, expression)                                                                            \
-    static void name(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {                   \
-        const uint64_t *a = source_values(warp, instruction->from[0]);                                             \
+#define ON_PREDICATES(name, expression)                                                                               \
+    static void name(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {                      \
+        const uint64_t *a = source_values(warp, instruction->from[0]);                                                \
         const uint64_t *b = instruction->from[1].kind == SOURCE_NONE ? a : source_values(warp, instruction->from[1]); \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, to[lane] = (expression) & 1);                                                             \
-        (void)b;                                                                                                   \
+        uint64_t *to = result_values(warp, instruction->to);                                                          \
+        FOR_LANES(lanes, to[lane] = (expression) & 1);                                                                \
+        (void)b;                                                                                                      \
     }
 ON_PREDICATES(and_of_predicates, a[lane] & b[lane])
 ON_PREDICATES(or_of_predicates, a[lane] | b[lane])
@@ -136,7 +142,11 @@ plain_run find_predicate_operation(const char *name) {
     static const struct {
         const char *name;
         plain_run run;
-    } rows[] = {{"and", and_of_predicates}, {"or", or_of_predicates}, {"xor", xor_of_predicates}, {"not", not_of_predicate}, {"mov", move_of_predicate}};
+    } rows[] = {{"and", and_of_predicates},
+                {"or", or_of_predicates},
+                {"xor", xor_of_predicates},
+                {"not", not_of_predicate},
+                {"mov", move_of_predicate}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, name) == 0) return rows[i].run;
     return NULL;

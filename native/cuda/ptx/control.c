@@ -41,7 +41,8 @@ static bool select_group(struct warp *warp, struct group *group) {
         if (!(runnable >> i & 1)) continue;
         bool same_call = lane->depth == first->depth && lane->frames[lane->depth].registers == frame->registers;
         if (same_call && lane->next == first->next) group->lanes |= 1u << i;
-        else if (same_call && lane->next > first->next && (group->meets == NULL || lane->next < group->meets)) group->meets = lane->next;
+        else if (same_call && lane->next > first->next && (group->meets == NULL || lane->next < group->meets))
+            group->meets = lane->next;
     }
     group->alone = group->lanes == runnable;
     warp->function = frame->function;
@@ -92,20 +93,25 @@ static const struct ptx_function *called(struct warp *warp, const struct instruc
     return NULL;
 }
 
-static void enter(struct warp *warp, const struct instruction *instruction, unsigned int index, const struct ptx_function *function) {
+static void enter(struct warp *warp, const struct instruction *instruction, unsigned int index,
+                  const struct ptx_function *function) {
     struct lane *lane = &warp->lanes[index];
     const struct frame *caller = &lane->frames[lane->depth];
     const struct call *call = instruction->call;
-    struct frame frame = {function, instruction, caller->registers + caller->function->register_count, caller->memory + caller->function->frame_bytes};
+    struct frame frame = {function, instruction, caller->registers + caller->function->register_count,
+                          caller->memory + caller->function->frame_bytes};
     if (lane->depth + 1 == DEEPEST_CALL || frame.registers + function->register_count > warp->register_room ||
-        frame.memory + function->frame_bytes > warp->memory_bytes || call->argument_count != function->parameter_count ||
-        call->result_count > function->result_count) {
-        warp_fail(warp, instruction, PTX_FAILED, "the call of %.80s is too deep, or does not fit its parameters", function->name);
+        frame.memory + function->frame_bytes > warp->memory_bytes ||
+        call->argument_count != function->parameter_count || call->result_count > function->result_count) {
+        warp_fail(warp, instruction, PTX_FAILED, "the call of %.80s is too deep, or does not fit its parameters",
+                  function->name);
         return;
     }
     for (uint32_t i = 0; i < call->argument_count; i++) {
-        uint32_t bytes = call->arguments[i].bytes < function->parameters[i].bytes ? call->arguments[i].bytes : function->parameters[i].bytes;
-        memcpy(lane->memory + frame.memory + function->parameters[i].offset, lane->memory + caller->memory + call->arguments[i].offset, bytes);
+        uint32_t bytes = call->arguments[i].bytes < function->parameters[i].bytes ? call->arguments[i].bytes
+                                                                                  : function->parameters[i].bytes;
+        memcpy(lane->memory + frame.memory + function->parameters[i].offset,
+               lane->memory + caller->memory + call->arguments[i].offset, bytes);
     }
     lane->frames[++lane->depth] = frame;
     lane->next = function->code;
@@ -136,7 +142,8 @@ static void run_return(struct warp *warp, uint32_t lanes) {
         const struct frame *caller = frame - 1;
         for (uint32_t each = 0; each < frame->call->call->result_count; each++) {
             struct slot to = frame->call->call->results[each], from = frame->function->results[each];
-            memcpy(lane->memory + caller->memory + to.offset, lane->memory + frame->memory + from.offset, to.bytes < from.bytes ? to.bytes : from.bytes);
+            memcpy(lane->memory + caller->memory + to.offset, lane->memory + frame->memory + from.offset,
+                   to.bytes < from.bytes ? to.bytes : from.bytes);
         }
         lane->next = frame->call + 1;
         lane->depth--;
@@ -144,7 +151,8 @@ static void run_return(struct warp *warp, uint32_t lanes) {
     if (ended != 0) end_lanes(warp, ended);
 }
 
-/* A barrier's variant: 0 sync, 1 arrive, 2 popc, 3 and, 4 or; from[0] its number, from[1] how many threads, from[2] a vote. */
+/* A barrier's variant: 0 sync, 1 arrive, 2 popc, 3 and, 4 or; from[0] its number, from[1] how many threads, from[2] a
+ * vote. */
 static void run_barrier(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
     unsigned int first = (unsigned int)__builtin_ctz(lanes);
     uint32_t number = (uint32_t)source_values(warp, instruction->from[0])[first];
@@ -153,12 +161,14 @@ static void run_barrier(struct warp *warp, const struct instruction *instruction
         return;
     }
     struct barrier *barrier = &warp->block->barriers[number];
-    barrier->expected = instruction->from[1].kind == SOURCE_NONE ? 0 : (uint32_t)source_values(warp, instruction->from[1])[first];
+    barrier->expected =
+        instruction->from[1].kind == SOURCE_NONE ? 0 : (uint32_t)source_values(warp, instruction->from[1])[first];
     barrier->arrived += (uint32_t)__builtin_popcount(lanes);
     for (unsigned int i = 0; i < LANES; i++) {
         if (!(lanes >> i & 1)) continue;
         if (instruction->from[2].kind != SOURCE_NONE)
-            barrier->votes += (uint32_t)((source_values(warp, instruction->from[2])[i] & 1) != instruction->negated_predicate);
+            barrier->votes +=
+                (uint32_t)((source_values(warp, instruction->from[2])[i] & 1) != instruction->negated_predicate);
         if (instruction->variant == 1) {
             warp->lanes[i].next = instruction + 1;
             continue;
@@ -175,19 +185,22 @@ static void release(struct warp *warp, unsigned int index, const struct barrier 
     const struct instruction *instruction = lane->next;
     uint64_t all = barrier->votes == barrier->arrived, any = barrier->votes > 0;
     uint64_t answer = instruction->variant == 2 ? barrier->votes : instruction->variant == 3 ? all : any;
-    if (instruction->to >= 0) warp->registers[lane->frames[lane->depth].registers + (uint32_t)instruction->to][index] = answer;
+    if (instruction->to >= 0)
+        warp->registers[lane->frames[lane->depth].registers + (uint32_t)instruction->to][index] = answer;
     lane->waiting = WAITING_NOT;
     lane->next = instruction + 1;
 }
 
 void barrier_check(struct block *block, uint32_t number) {
     struct barrier *barrier = &block->barriers[number];
-    uint32_t expected = barrier->expected == 0 || barrier->expected > block->alive_count ? block->alive_count : barrier->expected;
+    uint32_t expected =
+        barrier->expected == 0 || barrier->expected > block->alive_count ? block->alive_count : barrier->expected;
     if (barrier->arrived < expected) return;
     for (unsigned int w = 0; w < block->warp_count; w++)
         for (unsigned int i = 0; i < LANES; i++) {
             struct warp *warp = &block->warps[w];
-            if (warp->alive >> i & 1 && warp->lanes[i].waiting == WAITING_BARRIER && warp->lanes[i].barrier == number) release(warp, i, barrier);
+            if (warp->alive >> i & 1 && warp->lanes[i].waiting == WAITING_BARRIER && warp->lanes[i].barrier == number)
+                release(warp, i, barrier);
         }
     *barrier = (struct barrier){0};
 }
@@ -196,7 +209,8 @@ void barrier_check(struct block *block, uint32_t number) {
 static void run_together(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
     uint32_t present = lanes;
     for (unsigned int i = 0; i < LANES; i++)
-        if (warp->alive >> i & 1 && warp->lanes[i].waiting == WAITING_WARP && warp->lanes[i].next == instruction) present |= 1u << i;
+        if (warp->alive >> i & 1 && warp->lanes[i].waiting == WAITING_WARP && warp->lanes[i].next == instruction)
+            present |= 1u << i;
     uint32_t members = warp_instruction_members(warp, instruction, lanes) & warp->alive;
     if ((members & ~present) != 0) {
         for (unsigned int i = 0; i < LANES; i++)
@@ -228,7 +242,8 @@ static void run_control(struct warp *warp, const struct instruction *instruction
 }
 
 /* Runs plain instructions up to one that is not, or to a place where others wait. */
-static const struct instruction *run_plain(struct warp *warp, const struct group *group, const struct instruction *next, uint64_t *budget) {
+static const struct instruction *run_plain(struct warp *warp, const struct group *group, const struct instruction *next,
+                                           uint64_t *budget) {
     while (next->control == CONTROL_PLAIN) {
         uint32_t active = guarded(warp, next, group->lanes);
         if (active != 0) next->run(warp, next, active);
@@ -248,13 +263,15 @@ bool warp_run(struct warp *warp, uint64_t budget) {
             if (budget > 0) budget--;
             warp->block->clock++;
             /* A branch that all lanes take needs no new selection, if nobody else is waiting for a turn. */
-            if (next->control != CONTROL_BRANCH || !group.alone || budget == 0 || warp->block->result != PTX_DONE) break;
+            if (next->control != CONTROL_BRANCH || !group.alone || budget == 0 || warp->block->result != PTX_DONE)
+                break;
             uint32_t active = guarded(warp, next, group.lanes);
             if (active != 0 && active != group.lanes) break;
             next = active == 0 ? next + 1 : warp->function->code + next->target;
         }
         set_next(warp, group.lanes, next);
-        if (warp->block->result == PTX_DONE && next != group.meets && next->control != CONTROL_PLAIN) run_control(warp, next, &group);
+        if (warp->block->result == PTX_DONE && next != group.meets && next->control != CONTROL_PLAIN)
+            run_control(warp, next, &group);
     }
     return warp->block->result == PTX_DONE;
 }

@@ -86,11 +86,14 @@ static uint64_t to_float(double value, const struct instruction *instruction) {
         case TYPE_F32:
             if (isnan(value)) return instruction->saturates ? 0 : 0x7fffffff;
             return put_f32(flush_f32(to_single(limited(value, instruction), rounding), instruction->flushes));
-        default: return small_float_from_double(limited(value, instruction), instruction->type == TYPE_BF16 ? 7 : 10, rounding);
+        default:
+            return small_float_from_double(limited(value, instruction), instruction->type == TYPE_BF16 ? 7 : 10,
+                                           rounding);
     }
 }
 
-static const int ROUNDINGS[] = {[ROUND_NEAREST] = FE_TONEAREST, [ROUND_ZERO] = FE_TOWARDZERO, [ROUND_DOWN] = FE_DOWNWARD, [ROUND_UP] = FE_UPWARD};
+static const int ROUNDINGS[] = {
+    [ROUND_NEAREST] = FE_TONEAREST, [ROUND_ZERO] = FE_TOWARDZERO, [ROUND_DOWN] = FE_DOWNWARD, [ROUND_UP] = FE_UPWARD};
 
 /* Whole numbers of 64 bits may not fit a double, so they are rounded straight to what is wanted. */
 static uint64_t whole_to_float(uint64_t bits, const struct instruction *instruction) {
@@ -102,7 +105,8 @@ static uint64_t whole_to_float(uint64_t bits, const struct instruction *instruct
     fesetround(FE_TONEAREST);
     if (instruction->type == TYPE_F64) return put_f64(wide);
     if (instruction->type == TYPE_F32) return put_f32(single);
-    /* What a double loses is far beyond what 16 bits can hold or tell apart, but for ties: those are told by rounding to odd. */
+    /* What a double loses is far beyond what 16 bits can hold or tell apart, but for ties: those are told by rounding
+     * to odd. */
     double exact = is_signed ? (double)((int64_t)value & ~(int64_t)2047) : (double)(value & ~UINT64_C(2047));
     double rest = (double)(value & 2047);
     return small_float(sum_to_odd(exact, rest), instruction->type, instruction);
@@ -123,13 +127,16 @@ static void convert(struct warp *warp, const struct instruction *instruction, ui
     });
 }
 
-static bool is_simple(enum type type) { return type >= TYPE_B8 && type <= TYPE_F64 && type != TYPE_F16X2 && type != TYPE_BF16X2; }
+static bool is_simple(enum type type) {
+    return type >= TYPE_B8 && type <= TYPE_F64 && type != TYPE_F16X2 && type != TYPE_BF16X2;
+}
 
 plain_run find_convert(enum type to, enum type from) { return is_simple(to) && is_simple(from) ? convert : NULL; }
 
 /* Two singles into one register of two halves, the first above. */
 static void convert_pair(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
-    const uint64_t *upper = source_values(warp, instruction->from[0]), *lower = source_values(warp, instruction->from[1]);
+    const uint64_t *upper = source_values(warp, instruction->from[0]),
+                   *lower = source_values(warp, instruction->from[1]);
     uint64_t *to = result_values(warp, instruction->to);
     enum type type = instruction->type == TYPE_F16X2 ? TYPE_F16 : TYPE_BF16;
     FOR_LANES(lanes, {
@@ -166,7 +173,9 @@ plain_run find_convert_address(bool to_space) { return to_space ? from_generic :
 
 static bool lies_in(const struct warp *warp, enum space space, unsigned int lane, uint64_t address) {
     const struct block *block = warp->block;
-    size_t bytes = space == SPACE_SHARED ? block->shared_bytes : space == SPACE_LOCAL ? warp->memory_bytes : block->launch->kernel->argument_bytes;
+    size_t bytes = space == SPACE_SHARED  ? block->shared_bytes
+                   : space == SPACE_LOCAL ? warp->memory_bytes
+                                          : block->launch->kernel->argument_bytes;
     return address - space_begin(warp, space, lane) < bytes;
 }
 

@@ -35,7 +35,8 @@ enum type take_type(struct decoding *decoding) {
 }
 
 enum space take_space(struct decoding *decoding) {
-    static const enum space spaces[] = {SPACE_GLOBAL, SPACE_CONST, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM, SPACE_SHARED, SPACE_PARAM, SPACE_PARAM};
+    static const enum space spaces[] = {SPACE_GLOBAL, SPACE_CONST,  SPACE_SHARED, SPACE_LOCAL,
+                                        SPACE_PARAM,  SPACE_SHARED, SPACE_PARAM,  SPACE_PARAM};
     int which = take_one_of(decoding, "global const shared local param shared::cta param::entry param::func");
     return which < 0 ? SPACE_GENERIC : spaces[which];
 }
@@ -46,14 +47,16 @@ void take_rounding(struct decoding *decoding) {
 }
 
 const struct operand *operand_at(struct decoding *decoding, unsigned int index) {
-    if (index >= decoding->operand_count) parse_fail(decoding->parser, "%s has too few operands", decoding->instruction->name);
+    if (index >= decoding->operand_count)
+        parse_fail(decoding->parser, "%s has too few operands", decoding->instruction->name);
     return &decoding->operands[index];
 }
 
 void set_result(struct decoding *decoding, unsigned int index) {
     const struct operand *operand = operand_at(decoding, index);
     if (operand->kind == OPERAND_SINK) return;
-    if (operand->kind != OPERAND_SOURCE || operand->source.kind != SOURCE_REGISTER) parse_fail(decoding->parser, "the result of %s is no register", decoding->instruction->name);
+    if (operand->kind != OPERAND_SOURCE || operand->source.kind != SOURCE_REGISTER)
+        parse_fail(decoding->parser, "the result of %s is no register", decoding->instruction->name);
     decoding->instruction->to = (int32_t)operand->source.index;
     decoding->instruction->to_predicate = operand->predicate >= 0 ? operand->predicate : -1;
 }
@@ -95,7 +98,8 @@ void set_address(struct decoding *decoding, unsigned int index) {
 void set_elements(struct decoding *decoding, unsigned int index, bool written) {
     const struct operand *vector = operand_at(decoding, index);
     struct instruction *instruction = decoding->instruction;
-    if (vector->kind != OPERAND_VECTOR || vector->element_count == 0 || vector->element_count > MOST_ELEMENTS) parse_fail(decoding->parser, "%s needs a vector", instruction->name);
+    if (vector->kind != OPERAND_VECTOR || vector->element_count == 0 || vector->element_count > MOST_ELEMENTS)
+        parse_fail(decoding->parser, "%s needs a vector", instruction->name);
     instruction->element_count = vector->element_count;
     for (unsigned int i = 0; i < vector->element_count; i++) {
         const struct operand *element = &vector->elements[i];
@@ -111,18 +115,22 @@ static void split_name(struct decoding *decoding, char *name) {
     char *rest = strchr(name, '.');
     while (rest != NULL) {
         *rest++ = '\0';
-        if (decoding->word_count == MOST_MODIFIERS) parse_fail(decoding->parser, "an instruction has too many modifiers");
+        if (decoding->word_count == MOST_MODIFIERS)
+            parse_fail(decoding->parser, "an instruction has too many modifiers");
         decoding->words[decoding->word_count++] = rest;
         rest = strchr(rest, '.');
     }
 }
 
-void decode(struct parser *parser, struct instruction *instruction, const char *name, struct operand *operands, unsigned int count) {
-    struct decoding decoding = {.parser = parser, .instruction = instruction, .operands = operands, .operand_count = count};
+void decode(struct parser *parser, struct instruction *instruction, const char *name, struct operand *operands,
+            unsigned int count) {
+    struct decoding decoding = {
+        .parser = parser, .instruction = instruction, .operands = operands, .operand_count = count};
     char *mnemonic = arena_text(parser->arena, name, strlen(name));
     split_name(&decoding, mnemonic);
     struct instruction before = *instruction;
-    static bool (*const kinds[])(struct decoding *, const char *) = {decode_arithmetic, decode_comparison, decode_memory, decode_control, decode_together};
+    static bool (*const kinds[])(struct decoding *, const char *) = {decode_arithmetic, decode_comparison,
+                                                                     decode_memory, decode_control, decode_together};
     for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
         bool known = kinds[kind](&decoding, mnemonic);
         for (unsigned int i = 0; i < decoding.word_count; i++) known = known && decoding.used[i];

@@ -4,15 +4,15 @@
 #include "decode.h"
 
 enum {
-    MAY_ROUND = 1,     /* .rn .rz .rm .rp */
-    MAY_FLUSH = 2,     /* .ftz */
-    MAY_SATURATE = 4,  /* .sat, on floats */
-    MAY_CARRY = 8,     /* .cc */
-    MAY_APPROXIMATE = 16, /* .approx .full */
-    MAY_HAND_ON_NAN = 32, /* .NaN */
+    MAY_ROUND = 1,           /* .rn .rz .rm .rp */
+    MAY_FLUSH = 2,           /* .ftz */
+    MAY_SATURATE = 4,        /* .sat, on floats */
+    MAY_CARRY = 8,           /* .cc */
+    MAY_APPROXIMATE = 16,    /* .approx .full */
+    MAY_HAND_ON_NAN = 32,    /* .NaN */
     MAY_SATURATE_WHOLE = 64, /* .sat, on whole numbers */
     CARRIES_IN = 128,
-    MAY_CLIP = 256,    /* .relu */
+    MAY_CLIP = 256, /* .relu */
 };
 
 static const struct {
@@ -65,7 +65,8 @@ static const struct {
 };
 
 static const struct operation_row *find_row(const char *name, enum type type) {
-    static const struct operation_row *const tables[] = {INTEGER_OPERATIONS, BIT_OPERATIONS, FLOAT_OPERATIONS, HALF_OPERATIONS};
+    static const struct operation_row *const tables[] = {INTEGER_OPERATIONS, BIT_OPERATIONS, FLOAT_OPERATIONS,
+                                                         HALF_OPERATIONS};
     for (size_t table = 0; table < sizeof tables / sizeof *tables; table++)
         for (const struct operation_row *row = tables[table]; row->name != NULL; row++)
             if (row->type == type && strcmp(row->name, name) == 0) return row;
@@ -80,9 +81,11 @@ static void append(char *key, const char *word) {
 /* Modifiers of single instructions that become part of the name that is looked up, or its `variant`. */
 static void take_special_words(struct decoding *decoding, const char *name, char *key) {
     struct instruction *instruction = decoding->instruction;
-    if (strcmp(name, "shf") == 0) append(key, take(decoding, "clamp") ? "clamp" : take(decoding, "wrap") ? "wrap" : "none");
+    if (strcmp(name, "shf") == 0)
+        append(key, take(decoding, "clamp") ? "clamp" : take(decoding, "wrap") ? "wrap" : "none");
     if (strcmp(name, "bfind") == 0) instruction->variant = take(decoding, "shiftamt");
-    if (strcmp(name, "prmt") == 0) instruction->variant = (unsigned int)(take_one_of(decoding, "f4e b4e rc8 ecl ecr rc16") + 1);
+    if (strcmp(name, "prmt") == 0)
+        instruction->variant = (unsigned int)(take_one_of(decoding, "f4e b4e rc8 ecl ecr rc16") + 1);
 }
 
 static void take_allowed(struct decoding *decoding, unsigned int allowed, enum type type, char *key) {
@@ -151,7 +154,9 @@ bool decode_arithmetic(struct decoding *decoding, const char *name) {
         if (RULES[i].variants != NULL) {
             int variant = take_one_of(decoding, RULES[i].variants);
             if (variant < 0) return false;
-            append(key, strcmp(name, "bmsk") == 0 ? (variant ? "wrap" : "clamp") : strcmp(name, "shf") == 0 ? (variant ? "r" : "l") : (variant ? "hi" : "lo"));
+            append(key, strcmp(name, "bmsk") == 0  ? (variant ? "wrap" : "clamp")
+                        : strcmp(name, "shf") == 0 ? (variant ? "r" : "l")
+                                                   : (variant ? "hi" : "lo"));
         }
         take_special_words(decoding, name, key);
         take_allowed(decoding, RULES[i].allowed, type, key);

@@ -8,10 +8,10 @@ static const struct {
     enum comparison comparison;
     bool unordered; /* holds if one is a NaN */
 } COMPARISONS[] = {
-    {"eq", COMPARE_EQ, false}, {"ne", COMPARE_NE, false}, {"lt", COMPARE_LT, false}, {"le", COMPARE_LE, false},
-    {"gt", COMPARE_GT, false}, {"ge", COMPARE_GE, false}, {"lo", COMPARE_LT, false}, {"ls", COMPARE_LE, false},
-    {"hi", COMPARE_GT, false}, {"hs", COMPARE_GE, false}, {"equ", COMPARE_EQ, true}, {"neu", COMPARE_NE, true},
-    {"ltu", COMPARE_LT, true}, {"leu", COMPARE_LE, true}, {"gtu", COMPARE_GT, true}, {"geu", COMPARE_GE, true},
+    {"eq", COMPARE_EQ, false},   {"ne", COMPARE_NE, false},   {"lt", COMPARE_LT, false}, {"le", COMPARE_LE, false},
+    {"gt", COMPARE_GT, false},   {"ge", COMPARE_GE, false},   {"lo", COMPARE_LT, false}, {"ls", COMPARE_LE, false},
+    {"hi", COMPARE_GT, false},   {"hs", COMPARE_GE, false},   {"equ", COMPARE_EQ, true}, {"neu", COMPARE_NE, true},
+    {"ltu", COMPARE_LT, true},   {"leu", COMPARE_LE, true},   {"gtu", COMPARE_GT, true}, {"geu", COMPARE_GE, true},
     {"num", COMPARE_NUM, false}, {"nan", COMPARE_NAN, false},
 };
 
@@ -34,9 +34,11 @@ static bool decode_compare(struct decoding *decoding, bool to_predicate) {
     instruction->type = to_predicate ? TYPE_PRED : take_type(decoding);
     instruction->from_type = take_type(decoding);
     instruction->run = find_compare(instruction->from_type, to_predicate);
-    bool writes = to_predicate || instruction->type == TYPE_U32 || instruction->type == TYPE_S32 || instruction->type == TYPE_F32;
+    bool writes =
+        to_predicate || instruction->type == TYPE_U32 || instruction->type == TYPE_S32 || instruction->type == TYPE_F32;
     if (instruction->run == NULL || !writes) return false;
-    if (decoding->operand_count != (instruction->combination == COMBINE_NONE ? 3u : 4u)) parse_fail(decoding->parser, "%s has a wrong number of operands", instruction->name);
+    if (decoding->operand_count != (instruction->combination == COMBINE_NONE ? 3u : 4u))
+        parse_fail(decoding->parser, "%s has a wrong number of operands", instruction->name);
     set_result(decoding, 0);
     set_source(decoding, 0, 1, instruction->from_type);
     set_source(decoding, 1, 2, instruction->from_type);

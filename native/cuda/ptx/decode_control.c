@@ -31,8 +31,9 @@ bool decode_control(struct decoding *decoding, const char *name) {
     static const struct {
         const char *name;
         enum control control;
-    } simple[] = {{"bra", CONTROL_BRANCH}, {"brx", CONTROL_BRANCH_INDEXED}, {"call", CONTROL_CALL}, {"ret", CONTROL_RETURN}, {"exit", CONTROL_EXIT},
-                  {"trap", CONTROL_TRAP}, {"brkpt", CONTROL_TRAP}};
+    } simple[] = {{"bra", CONTROL_BRANCH}, {"brx", CONTROL_BRANCH_INDEXED}, {"call", CONTROL_CALL},
+                  {"ret", CONTROL_RETURN}, {"exit", CONTROL_EXIT},          {"trap", CONTROL_TRAP},
+                  {"brkpt", CONTROL_TRAP}};
     for (size_t i = 0; i < sizeof simple / sizeof *simple; i++) {
         if (strcmp(simple[i].name, name) != 0) continue;
         take(decoding, "uni");
@@ -52,7 +53,8 @@ bool decode_control(struct decoding *decoding, const char *name) {
 static bool decode_shuffle(struct decoding *decoding) {
     struct instruction *instruction = decoding->instruction;
     int kind = take_one_of(decoding, "up down bfly idx");
-    if (kind < 0 || !take(decoding, "sync") || take_type(decoding) != TYPE_B32 || decoding->operand_count != 5) return false;
+    if (kind < 0 || !take(decoding, "sync") || take_type(decoding) != TYPE_B32 || decoding->operand_count != 5)
+        return false;
     instruction->variant = TOGETHER_SHUFFLE_UP + (unsigned int)kind;
     set_result(decoding, 0);
     for (unsigned int i = 0; i < 4; i++) set_source(decoding, i, i + 1, TYPE_B32);
@@ -64,7 +66,9 @@ static bool decode_vote(struct decoding *decoding) {
     struct instruction *instruction = decoding->instruction;
     int kind = take_one_of(decoding, "all any uni ballot");
     enum type type = take_type(decoding);
-    if (kind < 0 || type != (kind == 3 ? TYPE_B32 : TYPE_PRED) || !take(decoding, "sync") || decoding->operand_count != 3) return false;
+    if (kind < 0 || type != (kind == 3 ? TYPE_B32 : TYPE_PRED) || !take(decoding, "sync") ||
+        decoding->operand_count != 3)
+        return false;
     instruction->variant = TOGETHER_VOTE_ALL + (unsigned int)kind;
     set_result(decoding, 0);
     set_predicate_source(decoding, 0, 1);
@@ -77,7 +81,9 @@ static bool decode_value_together(struct decoding *decoding, const char *kinds, 
     struct instruction *instruction = decoding->instruction;
     int kind = take_one_of(decoding, kinds);
     instruction->type = take_type(decoding);
-    if (kind < 0 || !take(decoding, "sync") || type_bytes(instruction->type) < 4 || type_is_float(instruction->type) || decoding->operand_count != 3) return false;
+    if (kind < 0 || !take(decoding, "sync") || type_bytes(instruction->type) < 4 || type_is_float(instruction->type) ||
+        decoding->operand_count != 3)
+        return false;
     instruction->variant = first + (unsigned int)kind;
     set_result(decoding, 0);
     set_source(decoding, 0, 1, instruction->type);
@@ -91,7 +97,8 @@ bool decode_together(struct decoding *decoding, const char *name) {
     if (strcmp(name, "shfl") == 0) return decode_shuffle(decoding);
     if (strcmp(name, "vote") == 0) return decode_vote(decoding);
     if (strcmp(name, "match") == 0) return decode_value_together(decoding, "any all", TOGETHER_MATCH_ANY);
-    if (strcmp(name, "redux") == 0) return decode_value_together(decoding, "add min max and or xor", TOGETHER_REDUCE_ADD);
+    if (strcmp(name, "redux") == 0)
+        return decode_value_together(decoding, "add min max and or xor", TOGETHER_REDUCE_ADD);
     if (strcmp(name, "activemask") == 0) {
         instruction->variant = TOGETHER_ACTIVE_MASK;
         set_result(decoding, 0);

@@ -5,8 +5,10 @@
 
 /* Hints about caches, and about what other threads see and when: here everybody sees everything at once. */
 static void take_hints(struct decoding *decoding) {
-    while (take_one_of(decoding, "ca cg cs lu cv wb wt nc volatile relaxed acquire release acq_rel weak cta cluster gpu sys "
-                                 "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B L2::128B L2::256B") >= 0)
+    while (take_one_of(decoding,
+                       "ca cg cs lu cv wb wt nc volatile relaxed acquire release acq_rel weak cta cluster gpu sys "
+                       "L1::evict_normal L1::evict_unchanged L1::evict_first L1::evict_last L1::no_allocate L2::64B "
+                       "L2::128B L2::256B") >= 0)
         continue;
 }
 
@@ -14,9 +16,13 @@ static bool decode_move(struct decoding *decoding) {
     struct instruction *instruction = decoding->instruction;
     const struct operand *to = operand_at(decoding, 0), *from = operand_at(decoding, 1);
     instruction->type = take_type(decoding);
-    if (decoding->operand_count != 2 || type_bytes(instruction->type) < 2 || instruction->type == TYPE_B128) return false;
-    unsigned int elements = to->kind == OPERAND_VECTOR ? to->element_count : from->kind == OPERAND_VECTOR ? from->element_count : 0;
-    if (elements > 0 && (8 * type_bytes(instruction->type) % elements != 0 || elements < 2 || elements > 4)) return false;
+    if (decoding->operand_count != 2 || type_bytes(instruction->type) < 2 || instruction->type == TYPE_B128)
+        return false;
+    unsigned int elements = to->kind == OPERAND_VECTOR     ? to->element_count
+                            : from->kind == OPERAND_VECTOR ? from->element_count
+                                                           : 0;
+    if (elements > 0 && (8 * type_bytes(instruction->type) % elements != 0 || elements < 2 || elements > 4))
+        return false;
     if (to->kind == OPERAND_VECTOR) {
         instruction->run = find_unpack();
         set_elements(decoding, 0, true);
@@ -92,7 +98,8 @@ static bool take_vector(struct decoding *decoding, unsigned int operand) {
     static const unsigned int counts[] = {2, 4, 8};
     int which = take_one_of(decoding, "v2 v4 v8");
     if (which < 0) return operand_at(decoding, operand)->kind != OPERAND_VECTOR;
-    return operand_at(decoding, operand)->kind == OPERAND_VECTOR && operand_at(decoding, operand)->element_count == counts[which];
+    return operand_at(decoding, operand)->kind == OPERAND_VECTOR &&
+           operand_at(decoding, operand)->element_count == counts[which];
 }
 
 /* ld.global.v2.f32 {a, b}, [address];   st.shared.u32 [address], a; */
@@ -103,7 +110,9 @@ static bool decode_access(struct decoding *decoding, bool is_load) {
     take_hints(decoding);
     bool sound = take_vector(decoding, value);
     instruction->type = take_type(decoding);
-    if (!sound || type_bytes(instruction->type) == 0 || instruction->type == TYPE_PRED || instruction->type == TYPE_B128) return false;
+    if (!sound || type_bytes(instruction->type) == 0 || instruction->type == TYPE_PRED ||
+        instruction->type == TYPE_B128)
+        return false;
     set_address(decoding, address);
     instruction->run = is_load ? find_load() : find_store();
     if (operand_at(decoding, value)->kind == OPERAND_VECTOR) set_elements(decoding, value, is_load);
@@ -135,11 +144,14 @@ static bool decode_atomic(struct decoding *decoding, bool has_result) {
 
 /* What tells the hardware something, and changes no result. */
 static bool decode_hint(struct decoding *decoding, const char *name) {
-    static const char *const names[] = {"membar", "fence", "prefetch", "prefetchu", "nanosleep", "pmevent", "griddepcontrol", "discard", "applypriority"};
+    static const char *const names[] = {"membar",  "fence",          "prefetch", "prefetchu",    "nanosleep",
+                                        "pmevent", "griddepcontrol", "discard",  "applypriority"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], name) != 0) continue;
-        while (take_one_of(decoding, "cta gl sys gpu cluster sc acq_rel acquire release global local L1 L2 L2::evict_last L2::evict_normal tensormap "
-                                     "u32 wait launch_dependents proxy alias async L2::128B") >= 0)
+        while (take_one_of(decoding,
+                           "cta gl sys gpu cluster sc acq_rel acquire release global local L1 L2 L2::evict_last "
+                           "L2::evict_normal tensormap "
+                           "u32 wait launch_dependents proxy alias async L2::128B") >= 0)
             continue;
         decoding->instruction->run = find_nothing();
         return true;

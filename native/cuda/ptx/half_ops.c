@@ -1,4 +1,5 @@
-/* Arithmetic on floats of 16 bits, one or two to a register: in f64, where it is exact or rounded to odd, and rounded once. */
+/* Arithmetic on floats of 16 bits, one or two to a register: in f64, where it is exact or rounded to odd, and rounded
+ * once. */
 #include <math.h>
 #include <stddef.h>
 
@@ -23,7 +24,8 @@ static double computed(int operation, double a, double b, double c, bool hands_o
     return (operation == HALF_MIN) == a_is_less ? a : b;
 }
 
-static uint16_t one(int operation, uint16_t a, uint16_t b, uint16_t c, bool brain, const struct instruction *instruction) {
+static uint16_t one(int operation, uint16_t a, uint16_t b, uint16_t c, bool brain,
+                    const struct instruction *instruction) {
     if (operation == HALF_NEG) return a ^ 0x8000;
     if (operation == HALF_ABS) return a & 0x7fff;
     double x = brain ? bfloat_to_double(a) : half_to_double(a), y = brain ? bfloat_to_double(b) : half_to_double(b);
@@ -40,23 +42,24 @@ static uint16_t one(int operation, uint16_t a, uint16_t b, uint16_t c, bool brai
     return instruction->flushes && (bits & 0x7c00) == 0 ? bits & 0x8000 : bits;
 }
 
-#define HALVES(name, operation)                                                                                            \
-    static void name(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {                           \
-        bool pair = instruction->type == TYPE_F16X2 || instruction->type == TYPE_BF16X2;                                   \
-        bool brain = instruction->type == TYPE_BF16 || instruction->type == TYPE_BF16X2;                                   \
-        const uint64_t *a = source_values(warp, instruction->from[0]);                                                     \
-        const uint64_t *b = instruction->from[1].kind == SOURCE_NONE ? a : source_values(warp, instruction->from[1]);      \
-        const uint64_t *c = instruction->from[2].kind == SOURCE_NONE ? a : source_values(warp, instruction->from[2]);      \
-        uint64_t *to = result_values(warp, instruction->to);                                                               \
-        FOR_LANES(lanes, {                                                                                                 \
-            uint32_t result = one(operation, (uint16_t)a[lane], (uint16_t)b[lane], (uint16_t)c[lane], brain, instruction); \
-            if (pair) {                                                                                                    \
-                uint16_t upper = one(operation, (uint16_t)(a[lane] >> 16), (uint16_t)(b[lane] >> 16),                      \
-                                     (uint16_t)(c[lane] >> 16), brain, instruction);                                       \
-                result |= (uint32_t)upper << 16;                                                                           \
-            }                                                                                                              \
-            to[lane] = result;                                                                                             \
-        });                                                                                                                \
+#define HALVES(name, operation)                                                                                       \
+    static void name(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {                      \
+        bool pair = instruction->type == TYPE_F16X2 || instruction->type == TYPE_BF16X2;                              \
+        bool brain = instruction->type == TYPE_BF16 || instruction->type == TYPE_BF16X2;                              \
+        const uint64_t *a = source_values(warp, instruction->from[0]);                                                \
+        const uint64_t *b = instruction->from[1].kind == SOURCE_NONE ? a : source_values(warp, instruction->from[1]); \
+        const uint64_t *c = instruction->from[2].kind == SOURCE_NONE ? a : source_values(warp, instruction->from[2]); \
+        uint64_t *to = result_values(warp, instruction->to);                                                          \
+        FOR_LANES(lanes, {                                                                                            \
+            uint32_t result =                                                                                         \
+                one(operation, (uint16_t)a[lane], (uint16_t)b[lane], (uint16_t)c[lane], brain, instruction);          \
+            if (pair) {                                                                                               \
+                uint16_t upper = one(operation, (uint16_t)(a[lane] >> 16), (uint16_t)(b[lane] >> 16),                 \
+                                     (uint16_t)(c[lane] >> 16), brain, instruction);                                  \
+                result |= (uint32_t)upper << 16;                                                                      \
+            }                                                                                                         \
+            to[lane] = result;                                                                                        \
+        });                                                                                                           \
     }
 HALVES(add, HALF_ADD)
 HALVES(sub, HALF_SUB)
@@ -69,11 +72,12 @@ HALVES(max, HALF_MAX)
 HALVES(ex2, HALF_EX2)
 HALVES(tanh_of_halves, HALF_TANH)
 
-#define ROWS(T)                                                                                                              \
-    {"add", T, 2, add}, {"sub", T, 2, sub}, {"mul", T, 2, mul}, {"fma", T, 3, fma_of_halves}, {"neg", T, 1, neg}, {"abs", T, 1, absolute}, \
-    {"min", T, 2, min}, {"max", T, 2, max}, {"ex2", T, 1, ex2}, {"tanh", T, 1, tanh_of_halves}
+#define ROWS(T)                                                                                                   \
+    {"add", T, 2, add}, {"sub", T, 2, sub}, {"mul", T, 2, mul}, {"fma", T, 3, fma_of_halves}, {"neg", T, 1, neg}, \
+        {"abs", T, 1, absolute}, {"min", T, 2, min}, {"max", T, 2, max}, {"ex2", T, 1, ex2}, {                    \
+        "tanh", T, 1, tanh_of_halves                                                                              \
+    }
 
 const struct operation_row HALF_OPERATIONS[] = {
-    ROWS(TYPE_F16), ROWS(TYPE_F16X2), ROWS(TYPE_BF16), ROWS(TYPE_BF16X2),
-    {NULL, TYPE_NONE, 0, NULL},
+    ROWS(TYPE_F16), ROWS(TYPE_F16X2), ROWS(TYPE_BF16), ROWS(TYPE_BF16X2), {NULL, TYPE_NONE, 0, NULL},
 };

@@ -34,7 +34,8 @@ static void unpack(struct warp *warp, const struct instruction *instruction, uin
     FOR_LANES(lanes, {
         uint64_t bits = from[lane];
         for (unsigned int i = 0; i < instruction->element_count; i++)
-            if (instruction->elements[i] != UINT32_MAX) warp->base[instruction->elements[i]][lane] = bits >> (i * width) & mask;
+            if (instruction->elements[i] != UINT32_MAX)
+                warp->base[instruction->elements[i]][lane] = bits >> (i * width) & mask;
     });
 }
 
@@ -63,11 +64,13 @@ static void load(struct warp *warp, const struct instruction *instruction, uint3
     unsigned int count = instruction->element_count, bytes = type_bytes(instruction->type);
     for (unsigned int lane = 0; lane < LANES; lane++) {
         if (!(lanes >> lane & 1)) continue;
-        const unsigned char *memory = operand_address(warp, instruction, lane, (size_t)bytes * (count == 0 ? 1 : count));
+        const unsigned char *memory =
+            operand_address(warp, instruction, lane, (size_t)bytes * (count == 0 ? 1 : count));
         if (memory == NULL) return;
         if (count == 0) result_values(warp, instruction->to)[lane] = read_bits(memory, instruction->type);
         for (unsigned int i = 0; i < count; i++)
-            if (instruction->elements[i] != UINT32_MAX) warp->base[instruction->elements[i]][lane] = read_bits(memory + i * bytes, instruction->type);
+            if (instruction->elements[i] != UINT32_MAX)
+                warp->base[instruction->elements[i]][lane] = read_bits(memory + i * bytes, instruction->type);
     }
 }
 
@@ -80,13 +83,16 @@ static void store(struct warp *warp, const struct instruction *instruction, uint
         unsigned char *memory = operand_address(warp, instruction, lane, (size_t)bytes * (count == 0 ? 1 : count));
         if (memory == NULL) return;
         if (count == 0) memcpy(memory, &source_values(warp, instruction->from[1])[lane], bytes);
-        for (unsigned int i = 0; i < count; i++) memcpy(memory + i * bytes, &source_values(warp, instruction->element_sources[i])[lane], bytes);
+        for (unsigned int i = 0; i < count; i++)
+            memcpy(memory + i * bytes, &source_values(warp, instruction->element_sources[i])[lane], bytes);
     }
 }
 
 plain_run find_store(void) { return store; }
 
 /* Fences and hints: here every lane sees at once what others write. */
-static void nothing(struct warp *warp, const struct instruction *instruction, uint32_t lanes) { (void)warp, (void)instruction, (void)lanes; }
+static void nothing(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
+    (void)warp, (void)instruction, (void)lanes;
+}
 
 plain_run find_nothing(void) { return nothing; }

@@ -10,11 +10,11 @@ static const struct {
     const char *name;
     unsigned int bytes;
 } TYPES[] = {
-    [TYPE_PRED] = {"pred", 1}, [TYPE_B8] = {"b8", 1}, [TYPE_U8] = {"u8", 1}, [TYPE_S8] = {"s8", 1},
-    [TYPE_B16] = {"b16", 2}, [TYPE_U16] = {"u16", 2}, [TYPE_S16] = {"s16", 2}, [TYPE_B32] = {"b32", 4},
-    [TYPE_U32] = {"u32", 4}, [TYPE_S32] = {"s32", 4}, [TYPE_B64] = {"b64", 8}, [TYPE_U64] = {"u64", 8},
-    [TYPE_S64] = {"s64", 8}, [TYPE_F16] = {"f16", 2}, [TYPE_F16X2] = {"f16x2", 4}, [TYPE_BF16] = {"bf16", 2},
-    [TYPE_BF16X2] = {"bf16x2", 4}, [TYPE_F32] = {"f32", 4}, [TYPE_F64] = {"f64", 8}, [TYPE_B128] = {"b128", 16},
+    [TYPE_PRED] = {"pred", 1},     [TYPE_B8] = {"b8", 1},   [TYPE_U8] = {"u8", 1},       [TYPE_S8] = {"s8", 1},
+    [TYPE_B16] = {"b16", 2},       [TYPE_U16] = {"u16", 2}, [TYPE_S16] = {"s16", 2},     [TYPE_B32] = {"b32", 4},
+    [TYPE_U32] = {"u32", 4},       [TYPE_S32] = {"s32", 4}, [TYPE_B64] = {"b64", 8},     [TYPE_U64] = {"u64", 8},
+    [TYPE_S64] = {"s64", 8},       [TYPE_F16] = {"f16", 2}, [TYPE_F16X2] = {"f16x2", 4}, [TYPE_BF16] = {"bf16", 2},
+    [TYPE_BF16X2] = {"bf16x2", 4}, [TYPE_F32] = {"f32", 4}, [TYPE_F64] = {"f64", 8},     [TYPE_B128] = {"b128", 16},
 };
 
 bool read_type(const char *text, size_t length, enum type *type) {
@@ -28,7 +28,9 @@ bool read_type(const char *text, size_t length, enum type *type) {
 
 unsigned int type_bytes(enum type type) { return TYPES[type].bytes; }
 
-bool type_is_signed(enum type type) { return type == TYPE_S8 || type == TYPE_S16 || type == TYPE_S32 || type == TYPE_S64; }
+bool type_is_signed(enum type type) {
+    return type == TYPE_S8 || type == TYPE_S16 || type == TYPE_S32 || type == TYPE_S64;
+}
 
 bool type_is_float(enum type type) { return type >= TYPE_F16 && type <= TYPE_F64; }
 
@@ -75,7 +77,8 @@ static bool find_address(const struct ptx_module *module, const char *name, uint
     return function != NULL;
 }
 
-static bool place_variable(const struct ptx_module *module, const struct variable *variable, char message[PTX_MESSAGE_BYTES]) {
+static bool place_variable(const struct ptx_module *module, const struct variable *variable,
+                           char message[PTX_MESSAGE_BYTES]) {
     unsigned char *memory = (unsigned char *)variable->seen.address;
     if (variable->initial != NULL) memcpy(memory, variable->initial, variable->seen.bytes);
     else memset(memory, 0, variable->seen.bytes);
@@ -99,7 +102,8 @@ bool ptx_finish(struct ptx_module *module, char message[PTX_MESSAGE_BYTES]) {
         for (struct constant_symbol *symbol = function->symbols; symbol != NULL; symbol = symbol->next) {
             uintptr_t address;
             if (!find_address(module, symbol->name, &address)) {
-                snprintf(message, PTX_MESSAGE_BYTES, "PTX line %u: '%.100s' is not defined anywhere", symbol->line, symbol->name);
+                snprintf(message, PTX_MESSAGE_BYTES, "PTX line %u: '%.100s' is not defined anywhere", symbol->line,
+                         symbol->name);
                 return false;
             }
             for (unsigned int lane = 0; lane < LANES; lane++)
@@ -107,8 +111,11 @@ bool ptx_finish(struct ptx_module *module, char message[PTX_MESSAGE_BYTES]) {
         }
         for (uint32_t i = 0; i < function->length; i++) {
             const struct call *call = function->code[i].call;
-            if (call == NULL || call->function == NULL || call->function->is_defined || call->function->builtin != BUILTIN_NONE) continue;
-            snprintf(message, PTX_MESSAGE_BYTES, "PTX line %u: function '%.100s' is not defined anywhere", function->code[i].line, call->function->name);
+            if (call == NULL || call->function == NULL || call->function->is_defined ||
+                call->function->builtin != BUILTIN_NONE)
+                continue;
+            snprintf(message, PTX_MESSAGE_BYTES, "PTX line %u: function '%.100s' is not defined anywhere",
+                     function->code[i].line, call->function->name);
             return false;
         }
     }
@@ -117,7 +124,8 @@ bool ptx_finish(struct ptx_module *module, char message[PTX_MESSAGE_BYTES]) {
 
 size_t ptx_kernel_count(const struct ptx_module *module) {
     size_t count = 0;
-    for (struct ptx_function *each = module->functions; each != NULL; each = each->next) count += each->is_kernel && each->is_defined;
+    for (struct ptx_function *each = module->functions; each != NULL; each = each->next)
+        count += each->is_kernel && each->is_defined;
     return count;
 }
 

@@ -40,8 +40,11 @@ static struct slot *read_parameters(struct parser *parser, uint32_t *count) {
             slots = more;
         }
         slots[(*count)++] = slot;
-        add_name(parser, (struct name){.text = declaration.text, .length = declaration.length, .kind = function->is_kernel ? NAME_ARGUMENT : NAME_FRAME,
-                                       .base = slot.offset, .count = slot.bytes});
+        add_name(parser, (struct name){.text = declaration.text,
+                                       .length = declaration.length,
+                                       .kind = function->is_kernel ? NAME_ARGUMENT : NAME_FRAME,
+                                       .base = slot.offset,
+                                       .count = slot.bytes});
     } while (accept_mark(parser, ','));
     expect_mark(parser, ')');
     return slots;
@@ -71,10 +74,16 @@ static void read_directives(struct parser *parser) {
 static void read_registers(struct parser *parser) {
     struct token word = expect_word(parser);
     enum type type;
-    if (word.text[0] != '.' || !read_type(word.text + 1, word.length - 1, &type)) parse_fail(parser, "registers need a type");
+    if (word.text[0] != '.' || !read_type(word.text + 1, word.length - 1, &type))
+        parse_fail(parser, "registers need a type");
     do {
         struct token name = expect_word(parser);
-        struct name made = {.text = name.text, .length = name.length, .kind = NAME_REGISTERS, .type = type, .base = parser->function->register_count, .count = 1};
+        struct name made = {.text = name.text,
+                            .length = name.length,
+                            .kind = NAME_REGISTERS,
+                            .type = type,
+                            .base = parser->function->register_count,
+                            .count = 1};
         if (accept_mark(parser, '<')) {
             uint64_t count = expect_integer(parser);
             expect_mark(parser, '>');
@@ -82,7 +91,8 @@ static void read_registers(struct parser *parser) {
             made.is_family = true;
             made.count = (uint32_t)count;
         }
-        if (type == TYPE_B128 || made.count > MOST_REGISTERS - parser->function->register_count) parse_fail(parser, "these registers are not supported");
+        if (type == TYPE_B128 || made.count > MOST_REGISTERS - parser->function->register_count)
+            parse_fail(parser, "these registers are not supported");
         parser->function->register_count += made.count;
         add_name(parser, made);
     } while (accept_mark(parser, ','));
@@ -92,8 +102,13 @@ static void read_registers(struct parser *parser) {
 static void read_frame_variable(struct parser *parser) {
     struct declaration declaration = read_declaration(parser);
     uint32_t offset = align(parser->frame_used, declaration.alignment < 8 ? 8 : declaration.alignment);
-    if (!declaration.is_sized || declaration.bytes > MOST_BYTES - offset) parse_fail(parser, "this variable is not supported");
-    add_name(parser, (struct name){.text = declaration.text, .length = declaration.length, .kind = NAME_FRAME, .base = offset, .count = (uint32_t)declaration.bytes});
+    if (!declaration.is_sized || declaration.bytes > MOST_BYTES - offset)
+        parse_fail(parser, "this variable is not supported");
+    add_name(parser, (struct name){.text = declaration.text,
+                                   .length = declaration.length,
+                                   .kind = NAME_FRAME,
+                                   .base = offset,
+                                   .count = (uint32_t)declaration.bytes});
     parser->frame_used = offset + (uint32_t)declaration.bytes;
     if (parser->frame_used > parser->function->frame_bytes) parser->function->frame_bytes = parser->frame_used;
     expect_mark(parser, ';');
@@ -104,8 +119,13 @@ static void read_shared_variable(struct parser *parser) {
     struct declaration declaration = read_declaration(parser);
     struct ptx_module *module = parser->module;
     uint32_t offset = align(module->shared_bytes, declaration.alignment);
-    if (!declaration.is_sized || declaration.bytes > MOST_BYTES - offset) parse_fail(parser, "this shared variable is not supported");
-    add_name(parser, (struct name){.text = declaration.text, .length = declaration.length, .kind = NAME_SHARED, .base = offset, .count = (uint32_t)declaration.bytes});
+    if (!declaration.is_sized || declaration.bytes > MOST_BYTES - offset)
+        parse_fail(parser, "this shared variable is not supported");
+    add_name(parser, (struct name){.text = declaration.text,
+                                   .length = declaration.length,
+                                   .kind = NAME_SHARED,
+                                   .base = offset,
+                                   .count = (uint32_t)declaration.bytes});
     module->shared_bytes = offset + (uint32_t)declaration.bytes;
     expect_mark(parser, ';');
 }
@@ -127,7 +147,9 @@ static struct instruction *add_instruction(struct parser *parser) {
 static void use_label(struct parser *parser, const struct operand *operand, uint32_t *place) {
     if (operand->kind != OPERAND_NAME) parse_fail(parser, "a label is expected");
     struct label_use *use = arena_take(parser->arena, 1, sizeof *use);
-    *use = (struct label_use){parser->label_uses, operand->text, operand->length, parser->scope, parser->tokens.now.line, place, parser->function->length - 1};
+    *use = (struct label_use){
+        parser->label_uses,          operand->text, operand->length, parser->scope, parser->tokens.now.line, place,
+        parser->function->length - 1};
     parser->label_uses = use;
 }
 
@@ -135,19 +157,22 @@ static void read_branch_targets(struct parser *parser, const struct token *label
     unsigned int count;
     struct operand *operands = parse_operands(parser, &count);
     struct branch_targets *made = arena_take(parser->arena, 1, sizeof *made);
-    *made = (struct branch_targets){parser->branch_targets, label->text, label->length, arena_take(parser->arena, count, sizeof(uint32_t)), count};
+    *made = (struct branch_targets){parser->branch_targets, label->text, label->length,
+                                    arena_take(parser->arena, count, sizeof(uint32_t)), count};
     parser->branch_targets = made;
     for (unsigned int i = 0; i < count; i++) use_label(parser, &operands[i], &made->targets[i]);
     expect_mark(parser, ';');
 }
 
-static void decode_branch(struct parser *parser, struct instruction *instruction, const struct operand *operands, unsigned int count) {
+static void decode_branch(struct parser *parser, struct instruction *instruction, const struct operand *operands,
+                          unsigned int count) {
     if (instruction->control == CONTROL_BRANCH) {
         if (count != 1) parse_fail(parser, "a branch has one target");
         use_label(parser, &operands[0], NULL);
         return;
     }
-    if (count != 2 || operands[1].kind != OPERAND_NAME) parse_fail(parser, "brx.idx has an index and a list of targets");
+    if (count != 2 || operands[1].kind != OPERAND_NAME)
+        parse_fail(parser, "brx.idx has an index and a list of targets");
     instruction->from[0] = operand_source(parser, &operands[0], TYPE_U32);
     for (struct branch_targets *each = parser->branch_targets; each != NULL; each = each->next) {
         if (each->length != operands[1].length || memcmp(each->text, operands[1].text, each->length) != 0) continue;
@@ -161,8 +186,11 @@ static void decode_branch(struct parser *parser, struct instruction *instruction
 static struct slot *call_slots(struct parser *parser, const struct operand *list, uint32_t *count) {
     struct slot *slots = arena_take(parser->arena, list->element_count, sizeof *slots);
     for (unsigned int i = 0; i < list->element_count; i++) {
-        const struct name *name = list->elements[i].kind == OPERAND_NAME ? find_name(parser, list->elements[i].text, list->elements[i].length) : NULL;
-        if (name == NULL || name->kind != NAME_FRAME) parse_fail(parser, "arguments of calls other than .param are not supported");
+        const struct name *name = list->elements[i].kind == OPERAND_NAME
+                                      ? find_name(parser, list->elements[i].text, list->elements[i].length)
+                                      : NULL;
+        if (name == NULL || name->kind != NAME_FRAME)
+            parse_fail(parser, "arguments of calls other than .param are not supported");
         slots[i] = (struct slot){name->base, name->count};
     }
     *count = list->element_count;
@@ -170,16 +198,21 @@ static struct slot *call_slots(struct parser *parser, const struct operand *list
 }
 
 /* call (result), function, (arguments), prototype; */
-static void decode_call(struct parser *parser, struct instruction *instruction, const struct operand *operands, unsigned int count) {
+static void decode_call(struct parser *parser, struct instruction *instruction, const struct operand *operands,
+                        unsigned int count) {
     struct call *call = arena_take(parser->arena, 1, sizeof *call);
     unsigned int at = 0;
-    if (at < count && operands[at].kind == OPERAND_LIST) call->results = call_slots(parser, &operands[at++], &call->result_count);
+    if (at < count && operands[at].kind == OPERAND_LIST)
+        call->results = call_slots(parser, &operands[at++], &call->result_count);
     if (at == count) parse_fail(parser, "a call names a function");
     const struct operand *callee = &operands[at++];
-    if (at < count && operands[at].kind == OPERAND_LIST) call->arguments = call_slots(parser, &operands[at++], &call->argument_count);
+    if (at < count && operands[at].kind == OPERAND_LIST)
+        call->arguments = call_slots(parser, &operands[at++], &call->argument_count);
     if (callee->kind == OPERAND_NAME) {
         call->function = module_function(parser->module, arena_text(parser->arena, callee->text, callee->length));
-        if (call->function == NULL) parse_fail(parser, "function '%.*s' is not declared", (int)(callee->length < 60 ? callee->length : 60), callee->text);
+        if (call->function == NULL)
+            parse_fail(parser, "function '%.*s' is not declared", (int)(callee->length < 60 ? callee->length : 60),
+                       callee->text);
     } else {
         instruction->from[0] = operand_source(parser, callee, TYPE_U64);
     }
@@ -191,7 +224,8 @@ static void read_instruction(struct parser *parser) {
     if (accept_mark(parser, '@')) {
         instruction->guard_negated = accept_mark(parser, '!');
         struct operand guard = parse_operand(parser);
-        if (guard.kind != OPERAND_SOURCE || guard.source.kind != SOURCE_REGISTER) parse_fail(parser, "a predicate is expected behind '@'");
+        if (guard.kind != OPERAND_SOURCE || guard.source.kind != SOURCE_REGISTER)
+            parse_fail(parser, "a predicate is expected behind '@'");
         instruction->guard = (int32_t)guard.source.index;
     }
     struct token word = expect_word(parser);
@@ -201,7 +235,8 @@ static void read_instruction(struct parser *parser) {
     expect_mark(parser, ';');
     instruction->name = arena_text(parser->arena, word.text, word.length);
     decode(parser, instruction, instruction->name, operands, count);
-    if (instruction->control == CONTROL_BRANCH || instruction->control == CONTROL_BRANCH_INDEXED) decode_branch(parser, instruction, operands, count);
+    if (instruction->control == CONTROL_BRANCH || instruction->control == CONTROL_BRANCH_INDEXED)
+        decode_branch(parser, instruction, operands, count);
     if (instruction->control == CONTROL_CALL) decode_call(parser, instruction, operands, count);
 }
 
@@ -254,7 +289,8 @@ static void read_statement(struct parser *parser, unsigned int depth) {
     else if (accept_word(parser, ".shared")) read_shared_variable(parser);
     else if (accept_word(parser, ".loc")) skip_location(parser);
     else if (accept_word(parser, ".pragma")) skip_to_semicolon(parser);
-    else if (parser->tokens.now.kind == TOKEN_WORD && parser->tokens.now.text[0] == '.') parse_fail(parser, "'%.*s' is not understood", (int)parser->tokens.now.length % 60, parser->tokens.now.text);
+    else if (parser->tokens.now.kind == TOKEN_WORD && parser->tokens.now.text[0] == '.')
+        parse_fail(parser, "'%.*s' is not understood", (int)parser->tokens.now.length % 60, parser->tokens.now.text);
     else {
         struct tokens before = parser->tokens;
         struct token word = parser->tokens.now;
@@ -280,10 +316,14 @@ static void resolve_labels(struct parser *parser) {
         const struct label *found = NULL;
         for (uint32_t scope = use->scope; found == NULL; scope = parser->scope_parents[scope]) {
             for (const struct label *each = parser->labels; each != NULL && found == NULL; each = each->next)
-                if (each->scope == scope && each->length == use->length && memcmp(each->text, use->text, use->length) == 0) found = each;
+                if (each->scope == scope && each->length == use->length &&
+                    memcmp(each->text, use->text, use->length) == 0)
+                    found = each;
             if (scope == 0) break;
         }
-        if (found == NULL) parse_fail(parser, "label '%.*s' (line %u) is not there", (int)(use->length < 60 ? use->length : 60), use->text, use->line);
+        if (found == NULL)
+            parse_fail(parser, "label '%.*s' (line %u) is not there", (int)(use->length < 60 ? use->length : 60),
+                       use->text, use->line);
         if (use->place != NULL) *use->place = found->place;
         else parser->function->code[use->instruction].target = found->place;
     }
@@ -310,7 +350,10 @@ static enum builtin find_builtin(const char *name) {
     static const struct {
         const char *name;
         enum builtin builtin;
-    } known[] = {{"vprintf", BUILTIN_PRINTF}, {"__assertfail", BUILTIN_ASSERT}, {"malloc", BUILTIN_MALLOC}, {"free", BUILTIN_FREE}};
+    } known[] = {{"vprintf", BUILTIN_PRINTF},
+                 {"__assertfail", BUILTIN_ASSERT},
+                 {"malloc", BUILTIN_MALLOC},
+                 {"free", BUILTIN_FREE}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, name) == 0) return known[i].builtin;
     return BUILTIN_NONE;

@@ -62,7 +62,9 @@ struct declaration read_declaration(struct parser *parser) {
         if (token_is(&word, ".align")) made.alignment = (uint32_t)expect_integer(parser);
         else if (token_is(&word, ".v2") || token_is(&word, ".v4")) elements = token_is(&word, ".v2") ? 2 : 4;
         else if (word.text[0] == '.' && read_type(word.text + 1, word.length - 1, &type)) made.type = type;
-        else if (is_word_of(&word, (const char *const[]){".ptr", ".global", ".const", ".shared", ".local", ".generic", ".param", NULL})) continue;
+        else if (is_word_of(&word, (const char *const[]){".ptr", ".global", ".const", ".shared", ".local", ".generic",
+                                                         ".param", NULL}))
+            continue;
         else if (word.text[0] == '.') parse_fail(parser, "'%.*s' is not understood here", (int)word.length, word.text);
         else {
             made.text = word.text;
@@ -73,22 +75,26 @@ struct declaration read_declaration(struct parser *parser) {
     if (made.type == TYPE_NONE) parse_fail(parser, "'%.*s' has no type", (int)made.length, made.text);
     made.bytes = (uint64_t)type_bytes(made.type) * elements;
     if (made.alignment == 0) made.alignment = (uint32_t)made.bytes;
-    if (made.alignment == 0 || (made.alignment & (made.alignment - 1)) != 0 || made.alignment > 4096) parse_fail(parser, "the alignment is wrong");
+    if (made.alignment == 0 || (made.alignment & (made.alignment - 1)) != 0 || made.alignment > 4096)
+        parse_fail(parser, "the alignment is wrong");
     made.is_sized = true;
     while (accept_mark(parser, '[')) {
         uint64_t count = parser->tokens.now.kind == TOKEN_INTEGER ? expect_integer(parser) : 0;
         expect_mark(parser, ']');
         made.is_sized = made.is_sized && count > 0;
-        if (count > MOST_BYTES / (made.bytes == 0 ? 1 : made.bytes)) parse_fail(parser, "'%.*s' is too large", (int)made.length, made.text);
+        if (count > MOST_BYTES / (made.bytes == 0 ? 1 : made.bytes))
+            parse_fail(parser, "'%.*s' is too large", (int)made.length, made.text);
         made.bytes *= count;
     }
     return made;
 }
 
 /* Reads one element of a first value: a number, a name, generic(name), or either with something added. */
-static void read_element(struct parser *parser, struct variable *variable, const struct declaration *declaration, uint64_t offset) {
+static void read_element(struct parser *parser, struct variable *variable, const struct declaration *declaration,
+                         uint64_t offset) {
     size_t bytes = type_bytes(declaration->type);
-    if (offset + bytes > variable->seen.bytes) parse_fail(parser, "'%s' has more values than room", variable->seen.name);
+    if (offset + bytes > variable->seen.bytes)
+        parse_fail(parser, "'%s' has more values than room", variable->seen.name);
     bool negative = accept_mark(parser, '-');
     struct token token = parser->tokens.now;
     tokens_advance(&parser->tokens);
@@ -118,7 +124,8 @@ static void read_element(struct parser *parser, struct variable *variable, const
     variable->symbols = symbol;
 }
 
-static uint64_t read_elements(struct parser *parser, struct variable *variable, const struct declaration *declaration, uint64_t offset, unsigned int depth) {
+static uint64_t read_elements(struct parser *parser, struct variable *variable, const struct declaration *declaration,
+                              uint64_t offset, unsigned int depth) {
     if (depth > 8) parse_fail(parser, "values are nested too deep");
     if (!accept_mark(parser, '{')) {
         read_element(parser, variable, declaration, offset);
@@ -143,7 +150,8 @@ static void parse_variable(struct parser *parser, bool is_extern, bool is_consta
     }
     if (!is_extern) {
         variable->is_extern = false;
-        variable->seen = (struct ptx_variable){.name = name, .bytes = declaration.bytes, .alignment = declaration.alignment, .is_constant = is_constant};
+        variable->seen = (struct ptx_variable){
+            .name = name, .bytes = declaration.bytes, .alignment = declaration.alignment, .is_constant = is_constant};
         if (accept_mark(parser, '=')) {
             variable->initial = arena_take(parser->arena, declaration.bytes + 8, 1);
             read_elements(parser, variable, &declaration, 0, 0);
@@ -172,7 +180,8 @@ static void parse_shared(struct parser *parser) {
 
 /* Debug information in sections of its own, which says nothing about what is computed. */
 static void skip_section(struct parser *parser) {
-    while (parser->tokens.now.kind != TOKEN_END && !token_is_mark(&parser->tokens.now, '{')) tokens_advance(&parser->tokens);
+    while (parser->tokens.now.kind != TOKEN_END && !token_is_mark(&parser->tokens.now, '{'))
+        tokens_advance(&parser->tokens);
     for (unsigned int depth = 0; parser->tokens.now.kind != TOKEN_END;) {
         if (token_is_mark(&parser->tokens.now, '{')) depth++;
         bool closes = token_is_mark(&parser->tokens.now, '}') && --depth == 0;
@@ -205,7 +214,8 @@ static void parse_item(struct parser *parser) {
     else if (token_is(&word, ".const")) parse_variable(parser, is_extern, true);
     else if (token_is(&word, ".shared")) parse_shared(parser);
     else if (token_is(&word, ".section")) skip_section(parser);
-    else if (is_word_of(&word, (const char *const[]){".version", ".target", ".address_size", ".file", NULL})) skip_line(parser);
+    else if (is_word_of(&word, (const char *const[]){".version", ".target", ".address_size", ".file", NULL}))
+        skip_line(parser);
     else if (is_word_of(&word, (const char *const[]){".pragma", ".alias", NULL})) skip_statement(parser);
     else parse_fail(parser, "'%.*s' is not understood", (int)(word.length < 60 ? word.length : 60), word.text);
 }

@@ -10,16 +10,37 @@ static const struct {
     const char *name;
     enum special special;
 } SPECIAL_NAMES[] = {
-    {"%tid.x", SPECIAL_TID_X}, {"%tid.y", SPECIAL_TID_Y}, {"%tid.z", SPECIAL_TID_Z},
-    {"%ntid.x", SPECIAL_NTID_X}, {"%ntid.y", SPECIAL_NTID_Y}, {"%ntid.z", SPECIAL_NTID_Z},
-    {"%ctaid.x", SPECIAL_CTAID_X}, {"%ctaid.y", SPECIAL_CTAID_Y}, {"%ctaid.z", SPECIAL_CTAID_Z},
-    {"%nctaid.x", SPECIAL_NCTAID_X}, {"%nctaid.y", SPECIAL_NCTAID_Y}, {"%nctaid.z", SPECIAL_NCTAID_Z},
-    {"%laneid", SPECIAL_LANEID}, {"%warpid", SPECIAL_WARPID}, {"%nwarpid", SPECIAL_NWARPID},
-    {"%lanemask_eq", SPECIAL_LANEMASK_EQ}, {"%lanemask_le", SPECIAL_LANEMASK_LE}, {"%lanemask_lt", SPECIAL_LANEMASK_LT},
-    {"%lanemask_ge", SPECIAL_LANEMASK_GE}, {"%lanemask_gt", SPECIAL_LANEMASK_GT},
-    {"%smid", SPECIAL_SMID}, {"%nsmid", SPECIAL_NSMID}, {"%clock", SPECIAL_CLOCK}, {"%clock64", SPECIAL_CLOCK},
-    {"%globaltimer", SPECIAL_CLOCK}, {"%globaltimer_lo", SPECIAL_CLOCK}, {"%globaltimer_hi", SPECIAL_ZERO}, {"%clock_hi", SPECIAL_ZERO},
-    {"%gridid", SPECIAL_ZERO}, {"%dynamic_smem_size", SPECIAL_DYNAMIC_SHARED_BYTES}, {"%total_smem_size", SPECIAL_TOTAL_SHARED_BYTES},
+    {"%tid.x", SPECIAL_TID_X},
+    {"%tid.y", SPECIAL_TID_Y},
+    {"%tid.z", SPECIAL_TID_Z},
+    {"%ntid.x", SPECIAL_NTID_X},
+    {"%ntid.y", SPECIAL_NTID_Y},
+    {"%ntid.z", SPECIAL_NTID_Z},
+    {"%ctaid.x", SPECIAL_CTAID_X},
+    {"%ctaid.y", SPECIAL_CTAID_Y},
+    {"%ctaid.z", SPECIAL_CTAID_Z},
+    {"%nctaid.x", SPECIAL_NCTAID_X},
+    {"%nctaid.y", SPECIAL_NCTAID_Y},
+    {"%nctaid.z", SPECIAL_NCTAID_Z},
+    {"%laneid", SPECIAL_LANEID},
+    {"%warpid", SPECIAL_WARPID},
+    {"%nwarpid", SPECIAL_NWARPID},
+    {"%lanemask_eq", SPECIAL_LANEMASK_EQ},
+    {"%lanemask_le", SPECIAL_LANEMASK_LE},
+    {"%lanemask_lt", SPECIAL_LANEMASK_LT},
+    {"%lanemask_ge", SPECIAL_LANEMASK_GE},
+    {"%lanemask_gt", SPECIAL_LANEMASK_GT},
+    {"%smid", SPECIAL_SMID},
+    {"%nsmid", SPECIAL_NSMID},
+    {"%clock", SPECIAL_CLOCK},
+    {"%clock64", SPECIAL_CLOCK},
+    {"%globaltimer", SPECIAL_CLOCK},
+    {"%globaltimer_lo", SPECIAL_CLOCK},
+    {"%globaltimer_hi", SPECIAL_ZERO},
+    {"%clock_hi", SPECIAL_ZERO},
+    {"%gridid", SPECIAL_ZERO},
+    {"%dynamic_smem_size", SPECIAL_DYNAMIC_SHARED_BYTES},
+    {"%total_smem_size", SPECIAL_TOTAL_SHARED_BYTES},
 };
 
 /* Finds a register's or a variable's name, the innermost first. */
@@ -67,7 +88,8 @@ static void read_word_operand(struct parser *parser, struct operand *operand) {
     } else if (find_special(word.text, word.length, &operand->source)) {
         operand->kind = OPERAND_SOURCE;
     } else if (word.text[0] == '%') {
-        parse_fail(parser, "register '%.*s' is not declared, or not supported", (int)(word.length < 60 ? word.length : 60), word.text);
+        parse_fail(parser, "register '%.*s' is not declared, or not supported",
+                   (int)(word.length < 60 ? word.length : 60), word.text);
     }
 }
 
@@ -86,7 +108,8 @@ static void read_address(struct parser *parser, struct operand *operand) {
     if (parser->tokens.now.kind == TOKEN_WORD) read_word_operand(parser, operand);
     else read_number(parser, operand);
     if (operand->kind == OPERAND_INTEGER) operand->offset = (int64_t)operand->number;
-    else if (operand->kind == OPERAND_SINK || operand->kind == OPERAND_FLOAT) parse_fail(parser, "this is not an address");
+    else if (operand->kind == OPERAND_SINK || operand->kind == OPERAND_FLOAT)
+        parse_fail(parser, "this is not an address");
     if (accept_mark(parser, '+')) {
         bool negative = accept_mark(parser, '-');
         int64_t added = (int64_t)expect_integer(parser);
@@ -133,7 +156,8 @@ struct operand parse_operand(struct parser *parser) {
         if (accept_mark(parser, '|')) {
             struct operand second = {0};
             read_word_operand(parser, &second);
-            if (second.kind == OPERAND_SOURCE && second.source.kind == SOURCE_REGISTER) operand.predicate = (int32_t)second.source.index;
+            if (second.kind == OPERAND_SOURCE && second.source.kind == SOURCE_REGISTER)
+                operand.predicate = (int32_t)second.source.index;
             else if (second.kind == OPERAND_SINK) operand.predicate = -2;
             else parse_fail(parser, "a predicate is expected behind '|'");
         } else if (operand.kind == OPERAND_NAME && accept_mark(parser, '+')) {
@@ -184,7 +208,8 @@ struct source symbol_source(struct parser *parser, const char *text, size_t leng
         return (struct source){SOURCE_SPECIAL, SPECIAL_DYNAMIC_SHARED};
     }
     struct constant_symbol *symbol = arena_take(parser->arena, 1, sizeof *symbol);
-    *symbol = (struct constant_symbol){parser->function->symbols, add_constant(parser, 0), name, addend, parser->tokens.now.line};
+    *symbol = (struct constant_symbol){parser->function->symbols, add_constant(parser, 0), name, addend,
+                                       parser->tokens.now.line};
     parser->function->symbols = symbol;
     return (struct source){SOURCE_CONSTANT, symbol->constant};
 }
@@ -215,8 +240,10 @@ struct source operand_source(struct parser *parser, const struct operand *operan
         case OPERAND_NAME: {
             const struct name *name = find_name(parser, operand->text, operand->length);
             if (name == NULL) return symbol_source(parser, operand->text, operand->length, operand->offset);
-            if (name->kind == NAME_SHARED || name->kind == NAME_ARGUMENT) return constant_source(parser, name->base + (uint64_t)operand->offset);
-            parse_fail(parser, "the address of '%.*s' cannot stand here", (int)(operand->length < 60 ? operand->length : 60), operand->text);
+            if (name->kind == NAME_SHARED || name->kind == NAME_ARGUMENT)
+                return constant_source(parser, name->base + (uint64_t)operand->offset);
+            parse_fail(parser, "the address of '%.*s' cannot stand here",
+                       (int)(operand->length < 60 ? operand->length : 60), operand->text);
         }
         default: parse_fail(parser, "an operand is not what belongs there");
     }

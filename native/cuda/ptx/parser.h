@@ -19,24 +19,31 @@ struct name {
     size_t length;
     enum name_kind kind;
     bool is_family;
-    enum type type; /* of registers */
+    enum type type;       /* of registers */
     uint32_t base, count; /* registers, or a place in memory and its bytes */
 };
 
 enum operand_kind {
-    OPERAND_SOURCE, OPERAND_INTEGER, OPERAND_FLOAT, OPERAND_NAME, OPERAND_ADDRESS, OPERAND_VECTOR, OPERAND_SINK, OPERAND_LIST,
+    OPERAND_SOURCE,
+    OPERAND_INTEGER,
+    OPERAND_FLOAT,
+    OPERAND_NAME,
+    OPERAND_ADDRESS,
+    OPERAND_VECTOR,
+    OPERAND_SINK,
+    OPERAND_LIST,
 };
 
 struct operand {
     enum operand_kind kind;
-    struct source source;      /* a register or a special one; of an address its base, if that is one */
-    uint64_t number;           /* an integer, or the bits of a float as f64 */
-    const char *text;          /* a name; of an address its base, if that is one */
+    struct source source; /* a register or a special one; of an address its base, if that is one */
+    uint64_t number;      /* an integer, or the bits of a float as f64 */
+    const char *text;     /* a name; of an address its base, if that is one */
     size_t length;
-    int64_t offset;            /* of an address */
-    bool negated;              /* !p, or a number behind a minus */
-    int32_t predicate;         /* of d|p; -1: none, -2: dropped */
-    struct operand *elements;  /* of a vector or a list */
+    int64_t offset;           /* of an address */
+    bool negated;             /* !p, or a number behind a minus */
+    int32_t predicate;        /* of d|p; -1: none, -2: dropped */
+    struct operand *elements; /* of a vector or a list */
     unsigned int element_count;
 };
 
@@ -121,6 +128,7 @@ struct source constant_source(struct parser *parser, uint64_t value);
 struct source symbol_source(struct parser *parser, const char *text, size_t length, int64_t addend);
 
 /* decode.c: fills in an instruction whose name has been read. */
-void decode(struct parser *parser, struct instruction *instruction, const char *name, struct operand *operands, unsigned int count);
+void decode(struct parser *parser, struct instruction *instruction, const char *name, struct operand *operands,
+            unsigned int count);
 
 #endif

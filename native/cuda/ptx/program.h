@@ -10,8 +10,27 @@
 #define MOST_MODIFIERS 16
 
 enum type {
-    TYPE_NONE, TYPE_PRED, TYPE_B8, TYPE_U8, TYPE_S8, TYPE_B16, TYPE_U16, TYPE_S16, TYPE_B32, TYPE_U32, TYPE_S32, TYPE_B64,
-    TYPE_U64, TYPE_S64, TYPE_F16, TYPE_F16X2, TYPE_BF16, TYPE_BF16X2, TYPE_F32, TYPE_F64, TYPE_B128,
+    TYPE_NONE,
+    TYPE_PRED,
+    TYPE_B8,
+    TYPE_U8,
+    TYPE_S8,
+    TYPE_B16,
+    TYPE_U16,
+    TYPE_S16,
+    TYPE_B32,
+    TYPE_U32,
+    TYPE_S32,
+    TYPE_B64,
+    TYPE_U64,
+    TYPE_S64,
+    TYPE_F16,
+    TYPE_F16X2,
+    TYPE_BF16,
+    TYPE_BF16X2,
+    TYPE_F32,
+    TYPE_F64,
+    TYPE_B128,
 };
 
 bool read_type(const char *text, size_t length, enum type *type);
@@ -30,10 +49,31 @@ struct source {
 };
 
 enum special {
-    SPECIAL_TID_X, SPECIAL_TID_Y, SPECIAL_TID_Z, SPECIAL_NTID_X, SPECIAL_NTID_Y, SPECIAL_NTID_Z, SPECIAL_CTAID_X,
-    SPECIAL_CTAID_Y, SPECIAL_CTAID_Z, SPECIAL_NCTAID_X, SPECIAL_NCTAID_Y, SPECIAL_NCTAID_Z, SPECIAL_LANEID, SPECIAL_WARPID,
-    SPECIAL_NWARPID, SPECIAL_LANEMASK_EQ, SPECIAL_LANEMASK_LE, SPECIAL_LANEMASK_LT, SPECIAL_LANEMASK_GE, SPECIAL_LANEMASK_GT,
-    SPECIAL_SMID, SPECIAL_NSMID, SPECIAL_CLOCK, SPECIAL_DYNAMIC_SHARED_BYTES, SPECIAL_TOTAL_SHARED_BYTES,
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPECIAL_NTID_X,
+    SPECIAL_NTID_Y,
+    SPECIAL_NTID_Z,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_NCTAID_X,
+    SPECIAL_NCTAID_Y,
+    SPECIAL_NCTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_WARPID,
+    SPECIAL_NWARPID,
+    SPECIAL_LANEMASK_EQ,
+    SPECIAL_LANEMASK_LE,
+    SPECIAL_LANEMASK_LT,
+    SPECIAL_LANEMASK_GE,
+    SPECIAL_LANEMASK_GT,
+    SPECIAL_SMID,
+    SPECIAL_NSMID,
+    SPECIAL_CLOCK,
+    SPECIAL_DYNAMIC_SHARED_BYTES,
+    SPECIAL_TOTAL_SHARED_BYTES,
     SPECIAL_DYNAMIC_SHARED, /* not a register of PTX: where shared memory of no size begins */
     SPECIAL_ZERO,           /* nor this: the upper halves of some 64-bit registers, and grid and cluster numbers */
     SPECIALS,
@@ -46,14 +86,29 @@ typedef void (*plain_run)(struct warp *warp, const struct instruction *instructi
 
 /* Instructions that only compute are PLAIN; the others decide what comes next. */
 enum control {
-    CONTROL_PLAIN, CONTROL_BRANCH, CONTROL_BRANCH_INDEXED, CONTROL_CALL, CONTROL_RETURN, CONTROL_EXIT, CONTROL_BARRIER,
-    CONTROL_WARP, CONTROL_TRAP, CONTROL_UNSUPPORTED,
+    CONTROL_PLAIN,
+    CONTROL_BRANCH,
+    CONTROL_BRANCH_INDEXED,
+    CONTROL_CALL,
+    CONTROL_RETURN,
+    CONTROL_EXIT,
+    CONTROL_BARRIER,
+    CONTROL_WARP,
+    CONTROL_TRAP,
+    CONTROL_UNSUPPORTED,
 };
 
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP };
 
 enum comparison {
-    COMPARE_EQ, COMPARE_NE, COMPARE_LT, COMPARE_LE, COMPARE_GT, COMPARE_GE, COMPARE_NUM, COMPARE_NAN,
+    COMPARE_EQ,
+    COMPARE_NE,
+    COMPARE_LT,
+    COMPARE_LE,
+    COMPARE_GT,
+    COMPARE_GE,
+    COMPARE_NUM,
+    COMPARE_NAN,
 };
 
 enum combination { COMBINE_NONE, COMBINE_AND, COMBINE_OR, COMBINE_XOR };
@@ -80,11 +135,11 @@ struct instruction {
     enum comparison comparison;
     enum combination combination;
     unsigned int variant; /* which of several, as each instruction counts them */
-    bool frame_relative; /* the address is one in the function's own memory */
+    bool frame_relative;  /* the address is one in the function's own memory */
     bool saturates, flushes, unordered, negated_predicate, carries_out, carries_in, relu;
 
-    uint32_t target;               /* of a branch */
-    const uint32_t *targets;       /* of an indexed one */
+    uint32_t target;         /* of a branch */
+    const uint32_t *targets; /* of an indexed one */
     uint32_t target_count;
     const struct call *call;
 };
@@ -160,7 +215,8 @@ struct ptx_module {
     struct variable *variables;
     struct shared_variable *shared;
     uint32_t shared_bytes;
-    uint32_t frame_sum, register_sum; /* over all functions that are no kernels: as deep as calls without recursion go */
+    uint32_t frame_sum,
+        register_sum; /* over all functions that are no kernels: as deep as calls without recursion go */
 };
 
 struct ptx_function *module_function(const struct ptx_module *module, const char *name);

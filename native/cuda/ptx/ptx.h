@@ -46,7 +46,15 @@ size_t ptx_local_bytes(const struct ptx_function *kernel);
 unsigned int ptx_register_count(const struct ptx_function *kernel);
 unsigned int ptx_max_threads(const struct ptx_function *kernel); /* 0: any number */
 
-enum ptx_result { PTX_DONE, PTX_UNSUPPORTED, PTX_ILLEGAL_ADDRESS, PTX_MISALIGNED, PTX_ASSERTED, PTX_FAILED, PTX_NO_MEMORY };
+enum ptx_result {
+    PTX_DONE,
+    PTX_UNSUPPORTED,
+    PTX_ILLEGAL_ADDRESS,
+    PTX_MISALIGNED,
+    PTX_ASSERTED,
+    PTX_FAILED,
+    PTX_NO_MEMORY
+};
 
 struct ptx_launch {
     const struct ptx_module *module;

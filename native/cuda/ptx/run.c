@@ -21,7 +21,8 @@ static void free_block(struct block *block) {
     free(block->shared);
 }
 
-static void set_specials(struct warp *warp, unsigned int number, const unsigned int block_size[3], const unsigned int grid[3]) {
+static void set_specials(struct warp *warp, unsigned int number, const unsigned int block_size[3],
+                         const unsigned int grid[3]) {
     for (unsigned int i = 0; i < LANES; i++) {
         unsigned int thread = number * LANES + i;
         uint32_t bit = 1u << i;
@@ -82,8 +83,8 @@ static bool make_block(struct block *block) {
     return true;
 }
 
-/* Puts all threads of a block at the start. What it leaves in shared memory and registers of the block before is unspecified
- * on a GPU, and zero here, so that a run can be repeated. */
+/* Puts all threads of a block at the start. What it leaves in shared memory and registers of the block before is
+ * unspecified on a GPU, and zero here, so that a run can be repeated. */
 static void begin_block(struct block *block, const unsigned int place[3]) {
     const struct ptx_function *kernel = block->launch->kernel;
     block->alive_count = block->thread_count;
@@ -116,7 +117,8 @@ static void run_block(struct block *block) {
         if (block->clock != before || block->alive_count != alive) continue;
         for (unsigned int w = 0; w < block->warp_count; w++)
             if (block->warps[w].alive != 0)
-                warp_fail(&block->warps[w], block->warps[w].lanes[__builtin_ctz(block->warps[w].alive)].next, PTX_FAILED, "all threads of a block wait here, or for each other, for ever");
+                warp_fail(&block->warps[w], block->warps[w].lanes[__builtin_ctz(block->warps[w].alive)].next,
+                          PTX_FAILED, "all threads of a block wait here, or for each other, for ever");
     }
 }
 

@@ -6,9 +6,13 @@
 
 #define NUMBER_BYTES 64
 
-static bool begins_word(char byte) { return isalpha((unsigned char)byte) || (byte != '\0' && strchr("_$%.", byte) != NULL); }
+static bool begins_word(char byte) {
+    return isalpha((unsigned char)byte) || (byte != '\0' && strchr("_$%.", byte) != NULL);
+}
 
-static bool continues_word(char byte) { return isalnum((unsigned char)byte) || (byte != '\0' && strchr("_$.", byte) != NULL); }
+static bool continues_word(char byte) {
+    return isalnum((unsigned char)byte) || (byte != '\0' && strchr("_$.", byte) != NULL);
+}
 
 static void skip_space(struct tokens *tokens) {
     while (tokens->next < tokens->end) {
@@ -54,7 +58,9 @@ static void read_float_bits(struct token *token, const char *digits, bool is_dou
         double value = single;
         memcpy(&bits, &value, sizeof bits);
         /* The conversion would quieten a NaN, and drop nothing else. */
-        if (single != single) bits = (uint64_t)(single_bits >> 31) << 63 | UINT64_C(0x7ff) << 52 | (uint64_t)(single_bits & 0x7fffff) << 29;
+        if (single != single)
+            bits =
+                (uint64_t)(single_bits >> 31) << 63 | UINT64_C(0x7ff) << 52 | (uint64_t)(single_bits & 0x7fffff) << 29;
     }
     token->kind = TOKEN_FLOAT;
     token->integer = bits;
@@ -66,7 +72,8 @@ static void read_number(struct tokens *tokens) {
     const char *at = tokens->next;
     bool hexadecimal = tokens->end - at >= 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
     for (; at < tokens->end && length < NUMBER_BYTES - 1; at++) {
-        bool sign_of_exponent = !hexadecimal && length > 0 && (*at == '+' || *at == '-') && (text[length - 1] == 'e' || text[length - 1] == 'E') &&
+        bool sign_of_exponent = !hexadecimal && length > 0 && (*at == '+' || *at == '-') &&
+                                (text[length - 1] == 'e' || text[length - 1] == 'E') &&
                                 !(length > 1 && (text[1] == 'f' || text[1] == 'F' || text[1] == 'd' || text[1] == 'D'));
         if (!isalnum((unsigned char)*at) && *at != '.' && !sign_of_exponent) break;
         text[length++] = *at;

@@ -16,8 +16,8 @@ typedef int64_t s64;
 typedef float f32;
 typedef double f64;
 
-#define WHOLE(type)                                                              \
-    static inline type get_##type(uint64_t bits) { return (type)bits; }          \
+#define WHOLE(type)                                                     \
+    static inline type get_##type(uint64_t bits) { return (type)bits; } \
     static inline uint64_t put_##type(type value) { return (uint64_t)value; }
 WHOLE(b16)
 WHOLE(u16)
@@ -59,21 +59,23 @@ static inline uint64_t put_f64(f64 value) {
 }
 
 /* Numbers below the smallest normal one count as zero where an instruction says so. */
-static inline f32 flush_f32(f32 value, bool flushes) { return flushes && fabsf(value) < 0x1p-126f ? copysignf(0, value) : value; }
+static inline f32 flush_f32(f32 value, bool flushes) {
+    return flushes && fabsf(value) < 0x1p-126f ? copysignf(0, value) : value;
+}
 static inline f64 flush_f64(f64 value, bool flushes) {
     (void)flushes;
     return value;
 }
 
 /* Repeats a statement for each lane, `lane`; whole warps in a loop that a compiler can make wide. */
-#define FOR_LANES(lanes, ...)                                                   \
-    do {                                                                        \
-        if ((lanes) == ALL_LANES) {                                             \
-            for (unsigned int lane = 0; lane < LANES; lane++) __VA_ARGS__;      \
-        } else {                                                                \
-            for (unsigned int lane = 0; lane < LANES; lane++)                   \
-                if ((lanes) >> lane & 1) __VA_ARGS__;                           \
-        }                                                                       \
+#define FOR_LANES(lanes, ...)                                              \
+    do {                                                                   \
+        if ((lanes) == ALL_LANES) {                                        \
+            for (unsigned int lane = 0; lane < LANES; lane++) __VA_ARGS__; \
+        } else {                                                           \
+            for (unsigned int lane = 0; lane < LANES; lane++)              \
+                if ((lanes) >> lane & 1) __VA_ARGS__;                      \
+        }                                                                  \
     } while (0)
 
 /* Where a result goes; a register that nobody reads if it is dropped. */
@@ -82,41 +84,42 @@ static inline uint64_t *result_values(struct warp *warp, int32_t index) {
     return index >= 0 ? warp->base[index] : dropped;
 }
 
-/* Defines the run of an instruction of so many operands; the expression may use a, b, c, the instruction, and the lane. */
-#define UNARY(name, type, expression)                                                                              \
-    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {          \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, {                                                                                         \
-            type a = get_##type(from_a[lane]);                                                                     \
-            to[lane] = put_##type((type)(expression));                                                             \
-        });                                                                                                        \
+/* Defines the run of an instruction of so many operands; the expression may use a, b, c, the instruction, and the lane.
+ */
+#define UNARY(name, type, expression)                                                                     \
+    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) { \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                               \
+        uint64_t *to = result_values(warp, instruction->to);                                              \
+        FOR_LANES(lanes, {                                                                                \
+            type a = get_##type(from_a[lane]);                                                            \
+            to[lane] = put_##type((type)(expression));                                                    \
+        });                                                                                               \
     }
 
-#define BINARY(name, type, expression)                                                                             \
-    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {          \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, {                                                                                         \
-            type a = get_##type(from_a[lane]);                                                                     \
-            type b = get_##type(from_b[lane]);                                                                     \
-            to[lane] = put_##type((type)(expression));                                                             \
-        });                                                                                                        \
+#define BINARY(name, type, expression)                                                                    \
+    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) { \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                               \
+        const uint64_t *from_b = source_values(warp, instruction->from[1]);                               \
+        uint64_t *to = result_values(warp, instruction->to);                                              \
+        FOR_LANES(lanes, {                                                                                \
+            type a = get_##type(from_a[lane]);                                                            \
+            type b = get_##type(from_b[lane]);                                                            \
+            to[lane] = put_##type((type)(expression));                                                    \
+        });                                                                                               \
     }
 
-#define TERNARY(name, type, expression)                                                                            \
-    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {          \
-        const uint64_t *from_a = source_values(warp, instruction->from[0]);                                        \
-        const uint64_t *from_b = source_values(warp, instruction->from[1]);                                        \
-        const uint64_t *from_c = source_values(warp, instruction->from[2]);                                        \
-        uint64_t *to = result_values(warp, instruction->to);                                                       \
-        FOR_LANES(lanes, {                                                                                         \
-            type a = get_##type(from_a[lane]);                                                                     \
-            type b = get_##type(from_b[lane]);                                                                     \
-            type c = get_##type(from_c[lane]);                                                                     \
-            to[lane] = put_##type((type)(expression));                                                             \
-        });                                                                                                        \
+#define TERNARY(name, type, expression)                                                                   \
+    static void name##_##type(struct warp *warp, const struct instruction *instruction, uint32_t lanes) { \
+        const uint64_t *from_a = source_values(warp, instruction->from[0]);                               \
+        const uint64_t *from_b = source_values(warp, instruction->from[1]);                               \
+        const uint64_t *from_c = source_values(warp, instruction->from[2]);                               \
+        uint64_t *to = result_values(warp, instruction->to);                                              \
+        FOR_LANES(lanes, {                                                                                \
+            type a = get_##type(from_a[lane]);                                                            \
+            type b = get_##type(from_b[lane]);                                                            \
+            type c = get_##type(from_c[lane]);                                                            \
+            to[lane] = put_##type((type)(expression));                                                    \
+        });                                                                                               \
     }
 
 #endif

@@ -1,7 +1,8 @@
 /* A program that runs: the grid, one block of it at a time, and its warps.
  *
- * The 32 threads of a warp are its lanes. Those that stand at the same instruction execute it together; of several places
- * the deepest call and then the first in the text goes on, so that lanes which took different branches meet again.
+ * The 32 threads of a warp are its lanes. Those that stand at the same instruction execute it together; of several
+ * places the deepest call and then the first in the text goes on, so that lanes which took different branches meet
+ * again.
  */
 #ifndef GPUYARD_PTX_WARP_H
 #define GPUYARD_PTX_WARP_H
@@ -79,16 +80,20 @@ static inline const uint64_t *source_values(const struct warp *warp, struct sour
 }
 
 /* Ends the launch; the first to fail is the one that is told. */
-__attribute__((format(printf, 4, 5))) void warp_fail(struct warp *warp, const struct instruction *instruction, enum ptx_result result, const char *format, ...);
+__attribute__((format(printf, 4, 5))) void warp_fail(struct warp *warp, const struct instruction *instruction,
+                                                     enum ptx_result result, const char *format, ...);
 
 /* Finds the memory behind an address; NULL after a failure. */
-unsigned char *warp_address(struct warp *warp, const struct instruction *instruction, unsigned int lane, uint64_t address, enum space space, size_t bytes);
+unsigned char *warp_address(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                            uint64_t address, enum space space, size_t bytes);
 
 /* The address that an instruction's operand `from[0]` names for a lane. */
-unsigned char *operand_address(struct warp *warp, const struct instruction *instruction, unsigned int lane, size_t bytes);
+unsigned char *operand_address(struct warp *warp, const struct instruction *instruction, unsigned int lane,
+                               size_t bytes);
 
 /* Calls of functions that no text defines: printf, assert, malloc and free. */
-void run_builtin(struct warp *warp, const struct instruction *instruction, const struct ptx_function *function, uint32_t lanes);
+void run_builtin(struct warp *warp, const struct instruction *instruction, const struct ptx_function *function,
+                 uint32_t lanes);
 
 /* Runs the code of `instruction`, of the kind CONTROL_WARP, for lanes that are all there. */
 void run_warp_instruction(struct warp *warp, const struct instruction *instruction, uint32_t lanes);
@@ -96,8 +101,8 @@ void run_warp_instruction(struct warp *warp, const struct instruction *instructi
 /* Which lanes have to be there for it. */
 uint32_t warp_instruction_members(struct warp *warp, const struct instruction *instruction, uint32_t lanes);
 
-/* Goes on with a warp until all of its lanes wait or have ended; false after a failure. `budget` is a number of steps after
- * which others get their turn. */
+/* Goes on with a warp until all of its lanes wait or have ended; false after a failure. `budget` is a number of steps
+ * after which others get their turn. */
 bool warp_run(struct warp *warp, uint64_t budget);
 
 /* Lets lanes that wait at a barrier go on, if all are there. */

@@ -2,10 +2,11 @@
 #include "operations.h"
 #include "values.h"
 
-/* In `from`: a shuffle's value, lane, clamp and members; a vote's predicate and members; of a match or a reduction the value
- * and the members; of a wait, or an election, only the members. */
+/* In `from`: a shuffle's value, lane, clamp and members; a vote's predicate and members; of a match or a reduction the
+ * value and the members; of a wait, or an election, only the members. */
 static struct source members_source(const struct instruction *instruction) {
-    if (instruction->variant >= TOGETHER_SHUFFLE_UP && instruction->variant <= TOGETHER_SHUFFLE_IDX) return instruction->from[3];
+    if (instruction->variant >= TOGETHER_SHUFFLE_UP && instruction->variant <= TOGETHER_SHUFFLE_IDX)
+        return instruction->from[3];
     if (instruction->variant == TOGETHER_SYNC || instruction->variant == TOGETHER_ELECT) return instruction->from[0];
     return instruction->from[1];
 }
@@ -18,7 +19,8 @@ uint32_t warp_instruction_members(struct warp *warp, const struct instruction *i
 static void shuffle(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
     const uint64_t *value = source_values(warp, instruction->from[0]), *by = source_values(warp, instruction->from[1]);
     const uint64_t *clamps = source_values(warp, instruction->from[2]);
-    uint64_t before[LANES], *to = result_values(warp, instruction->to), *found = result_values(warp, instruction->to_predicate);
+    uint64_t before[LANES], *to = result_values(warp, instruction->to),
+                            *found = result_values(warp, instruction->to_predicate);
     memcpy(before, value, sizeof before);
     for (int lane = 0; lane < LANES; lane++) {
         if (!(lanes >> lane & 1)) continue;
@@ -26,10 +28,22 @@ static void shuffle(struct warp *warp, const struct instruction *instruction, ui
         int last = (lane & segment) | (clamp & ~segment), first = lane & segment, other = lane;
         bool inside = true;
         switch (instruction->variant) {
-            case TOGETHER_SHUFFLE_UP: other = lane - distance; inside = other >= last; break;
-            case TOGETHER_SHUFFLE_DOWN: other = lane + distance; inside = other <= last; break;
-            case TOGETHER_SHUFFLE_BFLY: other = lane ^ distance; inside = other <= last; break;
-            default: other = first | (distance & ~segment); inside = other <= last; break;
+            case TOGETHER_SHUFFLE_UP:
+                other = lane - distance;
+                inside = other >= last;
+                break;
+            case TOGETHER_SHUFFLE_DOWN:
+                other = lane + distance;
+                inside = other <= last;
+                break;
+            case TOGETHER_SHUFFLE_BFLY:
+                other = lane ^ distance;
+                inside = other <= last;
+                break;
+            default:
+                other = first | (distance & ~segment);
+                inside = other <= last;
+                break;
         }
         to[lane] = (uint32_t)before[inside ? other & 31 : lane];
         found[lane] = inside;
