@@ -107,6 +107,7 @@ _OUT_HANDLE, _OUT_BYTES = POINTER(handle), POINTER(c_uint64)
 _SIGNATURES: dict[str, tuple[Any, ...]] = {
     # name: what it returns, what it takes
     "error_text": (c_char_p, c_int),
+    "read_environment": (c_char_p, POINTER(c_char_p), POINTER(GateRequest)),
     "path": (c_int, c_char_p, c_char_p),
     "open": (c_int, c_char_p, _OUT_HANDLE),
     "watch": (c_int, c_char_p, _OUT_HANDLE),

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import finalize
 
+from gpuyard.core.errors import InputError
 from gpuyard.sharing.calls import (
     ALL_MEMORY,
     Drain,
     GateDecision,
+    GateFault,
     GateGpuRecord,
     GateRequest,
     GateTerms,
@@ -101,10 +103,22 @@ class Group:
         memory_limit: int = ALL_MEMORY,
     ) -> GateClient:
         """Become a client of a GPU, which all programs know by the same name."""
-        request = GateRequest(_record(terms), share, slo_s, memory_limit)
+        return self.connect_as(gpu, GateRequest(_record(terms), share, slo_s, memory_limit))
+
+    def connect_as(self, gpu: str, request: GateRequest) -> GateClient:
+        """The same with everything in one."""
         address = ctypes.c_void_p()
         checked(gate_library().connect(self.address, gpu.encode(), ctypes.byref(request), ctypes.byref(address)))
         return GateClient(self, address.value or 0)
+
+    @classmethod
+    def of_environment(cls) -> Membership | None:
+        """Join the group that GPUYARD_GATE names; None without one."""
+        name, request = ctypes.c_char_p(), GateRequest()
+        wrong = gate_library().read_environment(ctypes.byref(name), ctypes.byref(request))
+        if wrong:
+            raise InputError(wrong.decode())
+        return None if name.value is None else Membership(cls(name.value.decode()), request)
 
     def gpus(self) -> list[GatedGpu]:
         """Look at all GPUs that the group has used."""
@@ -139,6 +153,18 @@ class Group:
     def close(self) -> None:
         """Leave the group."""
         checked(gate_library().close(self.address))
+
+
+@dataclass(frozen=True)
+class Membership:
+    """This process in the group of its environment, with what it brings along to each GPU."""
+
+    group: Group
+    request: GateRequest
+
+    def connect(self, gpu: str) -> GateClient:
+        """Become a client of a GPU."""
+        return self.group.connect_as(gpu, self.request)
 
 
 class GateClient:
@@ -177,9 +203,20 @@ class GateClient:
         """Say that it ends."""
         checked(gate_library().end_job(self.address))
 
-    def reserve(self, nbytes: int) -> None:
-        """Take memory from the client's limit."""
-        checked(gate_library().reserve(self.address, nbytes))
+    def counted(self, queued: int) -> bool:
+        """Do what is left of a launch that the caller has counted by itself; True if it is time to drain."""
+        return bool(gate_library().counted(self.address, queued))
+
+    def reserve(self, nbytes: int) -> bool:
+        """Take memory from the client's limit; False if that forbids it."""
+        code = gate_library().reserve(self.address, nbytes)
+        return code != GateFault.OUT_OF_MEMORY and checked(code) == 0
+
+    def memory(self) -> tuple[int, int]:
+        """Return the limit, and what is taken of it."""
+        limit, used = ctypes.c_uint64(), ctypes.c_uint64()
+        checked(gate_library().memory(self.address, ctypes.byref(limit), ctypes.byref(used)))
+        return limit.value, used.value
 
     def release(self, nbytes: int) -> None:
         """Give memory back."""
