@@ -80,10 +80,13 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ([], "field tables: [] must have one of jobs, programs, requests: without, there is nothing to report"),
+        (
+            [],
+            "field tables: [] must have one of completions, jobs, programs, requests: without, there is nothing to report",
+        ),
         (
             ["timeline"],
-            "field tables: ['timeline'] must have one of jobs, programs, requests: without, there is nothing to report",
+            "field tables: ['timeline'] must have one of completions, jobs, programs, requests: without, there is nothing to report",
         ),
         (None, "field tables: must be a list of tables"),
         ("jobs", "field tables: 'jobs' must be a list of tables"),

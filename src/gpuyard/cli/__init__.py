@@ -25,6 +25,7 @@ COMMANDS = {
     "decide": "Print what a policy would do with the world that a snapshot shows.",
     "plan": "Cut GPUs into slices so that every service answers in time.",
     "serve": "Answer requests for inference by a plan of slices: for real, or in virtual time.",
+    "share": "Let jobs share one GPU by gating their launches: experiments, and what to synchronise how often.",
     "load": "Send requests to an inference server, each when it is due.",
     "sweep": "Run every combination of a YAML file of axes; go on where it was interrupted.",
     "compare": "Put the figures of runs side by side.",

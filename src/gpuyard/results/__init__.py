@@ -7,6 +7,7 @@ from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
 from gpuyard.results.schema import ENDED, TABLES, WAIT_COLUMNS
 from gpuyard.results.serving import OUTCOMES, summarise_serving
+from gpuyard.results.sharing import summarise_sharing, write_study_logs
 from gpuyard.results.store import Run, load_run, notes_of
 from gpuyard.results.summary import summarise
 
@@ -27,5 +28,7 @@ __all__ = [
     "summarise",
     "summarise_programs",
     "summarise_serving",
+    "summarise_sharing",
     "tidy",
+    "write_study_logs",
 ]
