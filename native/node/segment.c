@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -67,18 +66,12 @@ int gpuyard_segment_allocate(struct gpuyard_segment *segment, uint64_t length) {
     return gpuyard_segment_map(segment);
 }
 
-/* A mapping keeps the opening of the file that it was made from, and locks live as long as the opening that took them.
- * So the mapping gets an opening of its own, and closing ours drops our locks. */
+/* A mapping keeps the opening of the file that it was made from, and so its locks: see `abandon`, which ends both. */
 int gpuyard_segment_map(struct gpuyard_segment *segment) {
     struct stat about;
-    char own[64];
-    snprintf(own, sizeof own, "/proc/self/fd/%d", segment->file);
     if (fstat(segment->file, &about) != 0) return GPUYARD_ERROR_OPEN;
     if (about.st_size == 0 || segment->memory != NULL) return GPUYARD_OK;
-    int unlocked = open(own, O_RDWR | O_CLOEXEC);
-    if (unlocked < 0) return GPUYARD_ERROR_OPEN;
-    void *memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, unlocked, 0);
-    close(unlocked);
+    void *memory = mmap(NULL, (size_t)about.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, segment->file, 0);
     if (memory == MAP_FAILED) return GPUYARD_ERROR_OPEN;
     segment->memory = memory;
     segment->length = (size_t)about.st_size;

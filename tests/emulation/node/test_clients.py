@@ -126,6 +126,16 @@ def test_a_partition_has_its_share_in_company_and_alone(tell: Tell) -> None:
         story.connect(share=0.1)
 
 
+def test_the_context_comes_out_of_the_memory_that_a_share_promises(open_node: OpenNode) -> None:
+    slot = GpuSlot("V100", "V100", 1000 * MIB, context_bytes=100 * MIB)
+    node = open_node("partition", gpus=(slot,))
+    half, little = node.connect(0, share=0.5), node.connect(0, share=0.05)
+    assert (half.memory_limit, little.memory_limit) == (400 * MIB, 0)
+    assert node.connect(0, share=0.25, memory_limit=7).memory_limit == 7
+    assert half.reserve(400 * MIB)
+    assert not half.reserve(1)
+
+
 def test_an_exclusive_gpu_refuses_a_second_process_until_the_first_leaves(tell: Tell) -> None:
     story = tell("exclusive")
     first = story.connect()

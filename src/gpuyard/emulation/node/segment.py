@@ -72,9 +72,10 @@ class Segment:
 
     def _show(self) -> None:
         """Let Python see the memory, which must stay for as long as any view of it does."""
+        if self._end.detach() is None:
+            return  # it is shown already
         length = self._ground.segment_length(self._address)
         memory = (ctypes.c_ubyte * length).from_address(self._ground.segment_memory(self._address))
-        self._end.detach()
         finalize(memory, self._ground.segment_destroy, self._address).atexit = False
         seen = memoryview(memory).cast("B")
         self.words, self.reals = seen[: length - length % WORD].cast("Q"), seen[: length - length % WORD].cast("d")
