@@ -56,7 +56,6 @@ static void remember(struct gpuyard_gate *gate, struct gpuyard_gate_client *clie
     client->gpu = &gate->record->gpus[gpu];
     client->record = &client->gpu->clients[slot];
     client->connected = true;
-    pthread_mutex_init(&client->mutex, NULL);
     client->next = gate->clients;
     gate->clients = client;
 }

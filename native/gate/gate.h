@@ -84,9 +84,9 @@ GPUYARD_GATE_API void gpuyard_gate_words(struct gpuyard_gate_client *client, str
 
 /* A launch, as each door to the gate does it:
  *
- *     if (!gpuyard_gate_is_open(client)) {
- *         gpuyard_gate_arrive(client);
- *         while (gpuyard_gate_is_stopped(client)) { drain all streams; gpuyard_gate_drained(…); gpuyard_gate_wait(client); }
+ *     while (!gpuyard_gate_is_open(client) && gpuyard_gate_arrive(client) == 1) {
+ *         drain all streams; gpuyard_gate_drained(…);
+ *         gpuyard_gate_wait(client);
  *     }
  *     launch;
  *     if (gpuyard_gate_launched(client)) { drain all streams; gpuyard_gate_drained(…); }
@@ -96,10 +96,10 @@ GPUYARD_GATE_API void gpuyard_gate_words(struct gpuyard_gate_client *client, str
 GPUYARD_GATE_API bool gpuyard_gate_is_open(const struct gpuyard_gate_client *client);
 GPUYARD_GATE_API bool gpuyard_gate_is_stopped(const struct gpuyard_gate_client *client);
 
-/* A job begins, unless one is under way: from now on lower levels wait. */
+/* A job begins, unless one is under way: from now on lower levels wait. 1 if it has to wait itself. */
 GPUYARD_GATE_API int gpuyard_gate_arrive(struct gpuyard_gate_client *client);
 
-/* Waits until the gate is open; counts a preemption. */
+/* Waits until the gate is open; a job that has launched something is preempted by that. */
 GPUYARD_GATE_API int gpuyard_gate_wait(struct gpuyard_gate_client *client);
 
 /* Counts a launch that was made; true if the cap says that it is time to drain. */
@@ -139,10 +139,11 @@ struct gpuyard_gate_client_view {
     struct gpuyard_gate_terms terms; /* in force */
     uint64_t stopped, active, waiting;
     uint64_t launches, queued, longest_queue;
-    uint64_t syncs, preemptions, waited_ns;       /* of the cap; closed gates met, and the time spent there */
+    uint64_t syncs, preemptions, waited_ns;       /* of the cap; of jobs under way; at closed gates */
     uint64_t drains, drained_launches, drain_ns;  /* by the gate, and what was waited for them */
-    uint64_t busy_ns, done_launches;              /* with something in the queue, and what of it is done */
+    uint64_t busy_ns, done_launches;              /* GPU time, shared evenly by those who had any; launches */
     uint64_t jobs_begun, jobs_done, job_since_ns, last_job_ns;
+    uint64_t job_launches; /* of the present job, or the last */
     uint64_t memory_used;
 };
 

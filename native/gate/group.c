@@ -96,7 +96,6 @@ void gpuyard_gate_destroy(struct gpuyard_gate *gate) {
     gpuyard_segment_destroy(gate->segment);
     for (struct gpuyard_gate_client *client = gate->clients, *next; client != NULL; client = next) {
         next = client->next;
-        pthread_mutex_destroy(&client->mutex);
         free(client);
     }
     free(gate);

@@ -2,8 +2,6 @@
 #ifndef GPUYARD_GATE_GROUP_H
 #define GPUYARD_GATE_GROUP_H
 
-#include <pthread.h>
-
 #include "layout.h"
 #include "segment.h"
 
@@ -21,7 +19,6 @@ struct gpuyard_gate_client {
     unsigned int gpu_number, slot;
     _Atomic bool connected;
     _Atomic uint64_t marks;  /* jobs that the program said had begun and not ended */
-    pthread_mutex_t mutex;   /* over what ends when the queue is empty */
     struct gpuyard_gate_client *next;
 };
 

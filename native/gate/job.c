@@ -39,30 +39,40 @@ static void leave(struct gpuyard_gate_client *client) {
     segment_unlock(client->gate->segment, gpu_byte(client->gpu_number));
 }
 
-int gpuyard_gate_arrive(struct gpuyard_gate_client *client) {
+static bool is_busy(const struct gpuyard_gate_client *client) { return client->gpu->busy >> client->slot & 1; }
+
+/* Begins a job unless one is under way, with a launch that follows or without; 1 if it has to wait. */
+static int arrive(struct gpuyard_gate_client *client, bool launches) {
     struct client_record *record = client->record;
-    if (record->active) return client_state(client);
     uint64_t now = monotonic_ns();
     int error = enter(client, now);
     if (error != GPUYARD_OK) return error;
     if (!record->active) {
         record->job_since_ns = now;
+        record->before_job = record->launches;
         record->jobs_begun++;
         record->active = 1;
         levels_apply(client->gpu);
     }
+    bool stopped = fast_is_stopped(record);
+    if (launches && !stopped && !is_busy(client)) levels_busy(client->gpu, client->slot, true);
     leave(client);
-    return GPUYARD_OK;
+    return stopped;
 }
 
-/* The job is done, unless somebody launches, or the program has said that it goes on. */
-static int finish(struct gpuyard_gate_client *client) {
+int gpuyard_gate_arrive(struct gpuyard_gate_client *client) { return arrive(client, true); }
+
+/* With nothing in the queue the GPU does nothing for the client; if it has seen that, and not said that its job goes on, the
+ * job is done. */
+static int settle(struct gpuyard_gate_client *client, bool seen) {
     struct client_record *record = client->record;
-    if (!record->active || record->queued != 0 || client->marks != 0) return GPUYARD_OK;
     uint64_t now = monotonic_ns();
+    bool ends = seen && record->active && client->marks == 0;
+    if (record->queued != 0 || (!ends && !is_busy(client))) return GPUYARD_OK;
     int error = enter(client, now);
     if (error != GPUYARD_OK) return error;
-    if (record->active && record->queued == 0 && client->marks == 0) {
+    if (record->queued == 0 && is_busy(client)) levels_busy(client->gpu, client->slot, false);
+    if (record->queued == 0 && record->active && ends) {
         record->active = 0;
         record->last_job_ns = now - record->job_since_ns;
         record->job_since_ns = 0;
@@ -75,13 +85,14 @@ static int finish(struct gpuyard_gate_client *client) {
 
 int gpuyard_gate_begin_job(struct gpuyard_gate_client *client) {
     client->marks++;
-    return gpuyard_gate_arrive(client);
+    int error = arrive(client, false);
+    return error < 0 ? error : GPUYARD_OK;
 }
 
 int gpuyard_gate_end_job(struct gpuyard_gate_client *client) {
     uint64_t marks = client->marks;
     while (marks != 0 && !atomic_compare_exchange_weak(&client->marks, &marks, marks - 1)) continue;
-    return marks == 0 ? GPUYARD_ERROR_NO_JOB : finish(client);
+    return marks == 0 ? GPUYARD_ERROR_NO_JOB : settle(client, true);
 }
 
 int gpuyard_gate_wait(struct gpuyard_gate_client *client) {
@@ -89,7 +100,7 @@ int gpuyard_gate_wait(struct gpuyard_gate_client *client) {
     uint64_t since = monotonic_ns(), now = since;
     int error = client_state(client);
     if (error != GPUYARD_OK) return error;
-    record->preemptions++;
+    record->preemptions += record->launches != record->before_job;
     record->waiting++;
     while (error == GPUYARD_OK && fast_is_stopped(record)) {
         futex_wait(&record->stop, 1, GPUYARD_GATE_LOOK_NS);
@@ -103,14 +114,6 @@ int gpuyard_gate_wait(struct gpuyard_gate_client *client) {
     return error;
 }
 
-/* Begins the clock of a queue, and a job if another thread has just ended it. */
-static void first_of_queue(struct gpuyard_gate_client *client) {
-    pthread_mutex_lock(&client->mutex);
-    if (client->record->busy_since_ns == 0) client->record->busy_since_ns = monotonic_ns();
-    pthread_mutex_unlock(&client->mutex);
-    if (!client->record->active) gpuyard_gate_arrive(client);
-}
-
 bool gpuyard_gate_launched(struct gpuyard_gate_client *client) {
     uint64_t queued = fast_count(client->record);
     if (fast_is_plain(client->record, queued)) return false;
@@ -118,22 +121,9 @@ bool gpuyard_gate_launched(struct gpuyard_gate_client *client) {
 }
 
 bool gpuyard_gate_counted(struct gpuyard_gate_client *client, uint64_t queued) {
-    if (queued == 1) first_of_queue(client);
+    if (queued == 1 && !(client->record->active && is_busy(client))) gpuyard_gate_arrive(client);
     uint64_t most = client->record->sync_every;
     return most != 0 && queued >= most;
-}
-
-/* Takes launches off the queue; with none left its clock stops. */
-static void take_off(struct gpuyard_gate_client *client, uint64_t launches) {
-    struct client_record *record = client->record;
-    pthread_mutex_lock(&client->mutex);
-    if (record->queued > record->longest_queue) record->longest_queue = record->queued;
-    record->done_launches += launches;
-    if (atomic_fetch_sub(&record->queued, launches) == launches && record->busy_since_ns != 0) {
-        record->busy_ns += monotonic_ns() - record->busy_since_ns;
-        record->busy_since_ns = 0;
-    }
-    pthread_mutex_unlock(&client->mutex);
 }
 
 int gpuyard_gate_drained(struct gpuyard_gate_client *client, uint64_t launches, enum gpuyard_gate_drain why,
@@ -141,11 +131,14 @@ int gpuyard_gate_drained(struct gpuyard_gate_client *client, uint64_t launches, 
     struct client_record *record = client->record;
     int error = client_state(client);
     if (error != GPUYARD_OK) return error;
-    if (launches != 0) take_off(client, launches);
-    if (why == GPUYARD_GATE_PROGRAM) return finish(client);
+    if (record->queued > record->longest_queue) record->longest_queue = record->queued;
+    record->done_launches += launches;
+    record->queued -= launches;
+    error = settle(client, why == GPUYARD_GATE_PROGRAM);
+    if (why == GPUYARD_GATE_PROGRAM) return error;
     record->syncs += why == GPUYARD_GATE_CAP;
     record->drains++;
     record->drained_launches += launches;
     record->drain_ns += wait_ns;
-    return GPUYARD_OK;
+    return error;
 }

@@ -42,8 +42,9 @@ struct client_record {
     /* written by its process now and then */
     alignas(CACHE_LINE) _Atomic uint64_t waiting; /* threads that wait at the gate */
     _Atomic uint64_t longest_queue, syncs, preemptions, waited_ns, drains, drained_launches, drain_ns;
-    _Atomic uint64_t busy_ns, busy_since_ns, done_launches; /* busy_since_ns: 0 with nothing in the queue */
+    _Atomic uint64_t busy_ns, done_launches;
     _Atomic uint64_t jobs_begun, jobs_done, job_since_ns, last_job_ns;
+    _Atomic uint64_t before_job; /* launches before the present job, or the last */
     _Atomic uint64_t memory_used;
 
     /* written once by its process, and by the controller */
@@ -58,6 +59,8 @@ struct gpu_record {
     alignas(CACHE_LINE) char key[GPUYARD_GATE_KEY_BYTES];
     uint64_t connected; /* one bit for each client */
     uint64_t looked_ns; /* when the dead were last looked for */
+    _Atomic uint64_t busy; /* one bit for each client that has something on the GPU, as far as is known */
+    uint64_t charged_ns; /* up to when GPU time was given to them */
     struct client_record clients[GPUYARD_MOST_CLIENTS];
 };
 

@@ -50,8 +50,22 @@ void levels_renew(struct gpuyard_gate *gate, struct gpu_record *gpu) {
     levels_apply(gpu);
 }
 
+void levels_charge(struct gpu_record *gpu) {
+    uint64_t now = monotonic_ns(), busy = gpu->busy & gpu->connected;
+    uint64_t passed = now > gpu->charged_ns ? now - gpu->charged_ns : 0;
+    gpu->charged_ns = now;
+    for (uint64_t left = busy; left != 0; left &= left - 1)
+        gpu->clients[__builtin_ctzll(left)].busy_ns += passed / (uint64_t)__builtin_popcountll(busy);
+}
+
+void levels_busy(struct gpu_record *gpu, unsigned int slot, bool busy) {
+    levels_charge(gpu);
+    gpu->busy = busy ? gpu->busy | UINT64_C(1) << slot : gpu->busy & ~(UINT64_C(1) << slot);
+}
+
 /* Zeros last: a record whose bit is clear is nobody's. */
 void levels_clear(struct gpuyard_gate *gate, struct gpu_record *gpu, unsigned int slot) {
+    levels_busy(gpu, slot, false);
     gpu->connected &= ~(UINT64_C(1) << slot);
     memset(&gpu->clients[slot], 0, sizeof gpu->clients[slot]);
     levels_changed(gate);
@@ -76,6 +90,7 @@ void levels_look(struct gpuyard_gate *gate, unsigned int number) {
             gpuyard_segment_held_elsewhere(gate->segment, client_byte(number, slot)) == 0)
             levels_clear(gate, gpu, slot);
     }
+    levels_charge(gpu);
     gpu->looked_ns = monotonic_ns();
     levels_renew(gate, gpu);
 }

@@ -19,6 +19,11 @@ void levels_look(struct gpuyard_gate *gate, unsigned int gpu);
 /* Whether a controller is alive. */
 bool levels_controlled(const struct gpuyard_gate *gate);
 
+/* Gives the GPU time that has passed to those who are busy, and says whether a client is from now on. The device divides
+ * its time among processes evenly, so this does. */
+void levels_charge(struct gpu_record *gpu);
+void levels_busy(struct gpu_record *gpu, unsigned int slot, bool busy);
+
 /* Forgets a client; its place is free. */
 void levels_clear(struct gpuyard_gate *gate, struct gpu_record *gpu, unsigned int slot);
 

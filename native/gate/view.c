@@ -8,8 +8,7 @@ int gpuyard_gate_gpu_count(const struct gpuyard_gate *gate) {
     return error == GPUYARD_OK ? (int)gate->record->gpu_count : error;
 }
 
-static struct gpuyard_gate_client_view view_of(const struct client_record *client, unsigned int slot, uint64_t now) {
-    uint64_t busy_since = client->busy_since_ns;
+static struct gpuyard_gate_client_view view_of(const struct client_record *client, unsigned int slot) {
     return (struct gpuyard_gate_client_view){
         .slot = slot,
         .ticket = client->ticket,
@@ -28,12 +27,13 @@ static struct gpuyard_gate_client_view view_of(const struct client_record *clien
         .drains = client->drains,
         .drained_launches = client->drained_launches,
         .drain_ns = client->drain_ns,
-        .busy_ns = client->busy_ns + (busy_since != 0 && busy_since < now ? now - busy_since : 0),
+        .busy_ns = client->busy_ns,
         .done_launches = client->done_launches,
         .jobs_begun = client->jobs_begun,
         .jobs_done = client->jobs_done,
         .job_since_ns = client->job_since_ns,
         .last_job_ns = client->last_job_ns,
+        .job_launches = client->launches - client->before_job,
         .memory_used = client->memory_used,
     };
 }
@@ -52,7 +52,7 @@ int gpuyard_gate_look(struct gpuyard_gate *gate, unsigned int number, struct gpu
     view->client_count = 0;
     for (uint64_t left = gpu->connected; left != 0; left &= left - 1) {
         unsigned int slot = (unsigned int)__builtin_ctzll(left);
-        view->clients[view->client_count++] = view_of(&gpu->clients[slot], slot, view->now_ns);
+        view->clients[view->client_count++] = view_of(&gpu->clients[slot], slot);
     }
     segment_unlock(gate->segment, gpu_byte(number));
     return GPUYARD_OK;

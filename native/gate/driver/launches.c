@@ -3,10 +3,9 @@
 
 void launch_held_up(struct stream_queue *queue) {
     struct gated_gpu *gpu = queue->gpu;
-    int error = gpuyard_gate_arrive(gpu->client);
-    while (error == GPUYARD_OK && fast_is_stopped(gpu->record)) {
+    while (gpuyard_gate_arrive(gpu->client) == 1) {
         queues_drain(gpu, GPUYARD_GATE_PREEMPTED);
-        error = gpuyard_gate_wait(gpu->client);
+        if (gpuyard_gate_wait(gpu->client) != GPUYARD_OK) return;
     }
 }
 

@@ -27,16 +27,17 @@ class SharingWorld(StrEnum):
 
 
 class _RunUnlessNamed(TyperGroup):
-    """`gpuyard share FILE` is `gpuyard share run FILE`."""
+    """`gpuyard share FILE` is `gpuyard share run FILE`, and `gpuyard share -- COMMAND` is `gpuyard share program …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = not args or args[0] in (*self.commands, "--help")
-        return super().parse_args(ctx, args if named else ["run", *args])
+        meant = "program" if "--" in args else "run"
+        return super().parse_args(ctx, args if named else [meant, *args])
 
 
 app = typer.Typer(
     cls=_RunUnlessNamed,
-    help="Share one GPU: gpuyard share FILE runs an experiment; other words as listed.",
+    help="Share one GPU: gpuyard share FILE runs an experiment, gpuyard share -- COMMAND a program; others as listed.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -93,6 +94,41 @@ def run(
         _draw(runs, out / f"share-{file.stem}-figures", quiet=quiet)
     if not quiet and format == Format.table:
         say("\n".join(f"run: {one.path}" for one in runs))
+
+
+@app.command()
+def program(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="Program to run, after two dashes.")],
+    *,
+    priority: Annotated[
+        str, typer.Option(metavar="NAME|N", help="low, normal, high, or 0 to 63: the higher goes first.")
+    ] = "low",
+    memory: Annotated[str, typer.Option(help="Most GPU memory a process may allocate, as in 4GiB.")] = "",
+    share: Annotated[float, typer.Option(help="Its weight, where a policy goes by shares.")] = 1.0,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", help="Within which its jobs are to be done; 0: any.")] = 0.0,
+    sync_every: Annotated[int, typer.Option(metavar="N", help="Wait for the GPU every N launches; 0: never.")] = 0,
+    window: Annotated[int, typer.Option(metavar="N", help="At most two groups of N launches in the queue.")] = 0,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME[:OPTION=VALUE]", help="Decide for the whole group as long as this runs.")
+    ] = "",
+    group: Annotated[str, typer.Option(help="Programs that give the same name share; others do not meet.")] = "default",
+) -> None:
+    """Run any CUDA program, unchanged, so that it shares its GPUs with the others of its group.
+
+    'program' may be left out. Launches of lower priorities wait while a job of a higher one is on the GPU; a program
+    that may have to give way needs a cap (--sync-every), or what it has queued is waited for in full.
+    """
+    from gpuyard.core.arguments import check_number
+    from gpuyard.policies.registry import LAUNCHINGS
+    from gpuyard.sharing.program import ProgramTerms, read_level, read_memory, share_program
+
+    check_number(sync_every, "sync_every", least=0)
+    check_number(window, "window", least=0)
+    check_number(share, "share", least=1e-6, most=1)
+    check_number(slo, "slo", least=0)
+    level, limit = read_level(priority), read_memory(memory)
+    terms = ProgramTerms(group, level, sync_every, window, share, slo, limit)
+    raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None))
 
 
 @app.command()

@@ -70,8 +70,7 @@ class LaunchGate:
         return max(0, limit - used)
 
     def _hold_up(self) -> None:
-        self._client.arrive()
-        while self._stop[0]:
+        while self._client.arrive():
             self._drain(Drain.PREEMPTED)
             self._client.wait()
 

@@ -78,7 +78,8 @@ class GateClientRecord(Structure):
             for name in (
                 *("stopped", "active", "waiting", "launches", "queued", "longest_queue"),
                 *("syncs", "preemptions", "waited_ns", "drains", "drained_launches", "drain_ns"),
-                *("busy_ns", "done_launches", "jobs_begun", "jobs_done", "job_since_ns", "last_job_ns", "memory_used"),
+                *("busy_ns", "done_launches", "jobs_begun", "jobs_done", "job_since_ns", "last_job_ns"),
+                *("job_launches", "memory_used"),
             )
         ),
     )

@@ -6,11 +6,13 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from weakref import finalize
 
 from gpuyard.core.errors import InputError
 from gpuyard.sharing.calls import (
     ALL_MEMORY,
+    PATH_BYTES,
     Drain,
     GateDecision,
     GateFault,
@@ -66,6 +68,8 @@ class ClientState:
     jobs_done: int
     job_since_ns: int
     last_job_ns: int
+    job_launches: int
+    """Of its present job, or the last."""
     memory_used: int
 
 
@@ -77,6 +81,15 @@ class GatedGpu:
     now_ns: int
     controlled: bool
     clients: tuple[ClientState, ...]
+
+
+def group_path(name: str) -> Path:
+    """Return where a group's file is, if it has one."""
+    path = ctypes.create_string_buffer(PATH_BYTES)
+    code = gate_library().path(name.encode(), path)
+    if code < 0:
+        raise group_error(name, code)
+    return Path(path.value.decode())
 
 
 class Group:
@@ -179,9 +192,9 @@ class GateClient:
         self.sync_every, self.window = _word(group, words.sync_every), _word(group, words.window)
         self.queued, self.launches = _word(group, words.queued), _word(group, words.launches)
 
-    def arrive(self) -> None:
-        """Begin a job, unless one is under way."""
-        checked(gate_library().arrive(self.address))
+    def arrive(self) -> bool:
+        """Begin a job, unless one is under way; True if it has to wait."""
+        return bool(checked(gate_library().arrive(self.address)))
 
     def wait(self) -> None:
         """Wait until the gate is open."""

@@ -21,8 +21,7 @@ WORKERS, JOBS, LAUNCHES = 6, 30, 12
 
 def run_job(client: GateClient, launches: int) -> None:
     for _ in range(launches):
-        client.arrive()
-        while client.stop[0]:
+        while client.arrive():
             client.drained(client.queued[0], Drain.PREEMPTED)
             client.wait()
         if client.launched():

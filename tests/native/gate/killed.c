@@ -31,8 +31,7 @@ static void *die_while_waiting(void *unused) {
 
 static void wait_at_the_gate(void) {
     pthread_t other;
-    check(gpuyard_gate_arrive(client));
-    if (!gpuyard_gate_is_stopped(client)) exit(2);
+    if (gpuyard_gate_arrive(client) != 1) exit(2);
     pthread_create(&other, NULL, die_while_waiting, NULL);
     check(gpuyard_gate_wait(client));
 }
@@ -68,7 +67,7 @@ int main(int count, char **arguments) {
         record->active = 1;
         die();
     }
-    check(gpuyard_gate_arrive(client));
+    if (gpuyard_gate_arrive(client) < 0) exit(2);
     if (strcmp(phase, "active") == 0) die();
     gpuyard_gate_launched(client);
     if (strcmp(phase, "launching") == 0) die();
@@ -76,8 +75,8 @@ int main(int count, char **arguments) {
         lock_gpu();
         die();
     }
-    if (strcmp(phase, "draining") == 0) { /* counts the launches off: the lock of the queue is held */
-        pthread_mutex_lock(&client->mutex);
+    if (strcmp(phase, "draining") == 0) { /* the launches are counted off, and it still counts as busy */
+        lock_gpu();
         record->queued = 0;
         die();
     }

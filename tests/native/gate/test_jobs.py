@@ -12,8 +12,7 @@ def launch(client: GateClient, times: int = 1) -> int:
     """Launch like a door does, on a device that is done at once; return how often the cap said drain."""
     drains = 0
     for _ in range(times):
-        client.arrive()
-        while client.stop[0]:
+        while client.arrive():
             client.drained(client.queued[0], Drain.PREEMPTED)
             client.wait()
         if client.launched():
