@@ -11,10 +11,11 @@ from gpuyard.profiles.gpus import gpu_key
 
 GPUS = ("2080ti", "3080")
 HEADER = """\
-# Inference on slices of GPUs (docs/planning.md). Written by `python -m benchmarks.zoo`.
+# Inference on slices of GPUs, in gpuyard's profile format (docs/profiles.md). Written by `python -m benchmarks.zoo`.
 # gathering_ms, memory, traffic (parts of what L2 and DRAM can do, by batch), interference: casys-kaist/glet (ATC'22).
-# latency_ms, by slice in percent and batch: a stand-in, since glet publishes none: from its kernel times, occupancies
+# Latencies, in ms by slice and batch, are a stand-in, since glet publishes none: from its kernel times, occupancies
 # and the rule that an SLO is twice the latency of batch 32.
+source: casys-kaist/glet (ATC'22); latencies are a stand-in
 """
 UTILISATION_NAMES = {("3080", "ssd-mobilenetv1"): "ssd"}
 """Where a table calls a model by another name than the list of models."""
@@ -24,7 +25,7 @@ def write_inference(folder: Path, out: Path) -> None:
     """Write the file from the tables."""
     models = _table(folder, "models.csv")
     names = dict.fromkeys(models["util_table_alias"])
-    lines = ["ids: [" + ", ".join(models["name"]) + "]", "gpus:", *_gpus(folder), "models:"]
+    lines = ["gpus:", *_gpus(folder), "models:"]
     for name in names:
         rows = models.filter(pl.col("util_table_alias") == name)
         lines += _model(folder, name, rows)
@@ -47,15 +48,16 @@ def _model(folder: Path, name: str, rows: pl.DataFrame) -> Iterable[str]:
     yield f"  {name}:"
     if aliases:
         yield f"    aliases: [{', '.join(aliases)}]"
-    yield f"    memory_mb: {first['mem_mb']}"
-    yield f"    input_bytes: {first['input_bytes_per_request']}"
-    yield f"    input: {_tensor(first['input_type'], first['input_dim'])}"
-    yield f"    output: {_tensor('FP32', first['output_dim'])}"
-    yield f"    gathering_ms: {_flow(_gathering(folder, first))}"
-    yield "    gpus:"
+    yield "    serving:"
+    yield f"      memory_mb: {first['mem_mb']}"
+    yield f"      input_bytes: {first['input_bytes_per_request']}"
+    yield f"      input: {_tensor(first['input_type'], first['input_dim'])}"
+    yield f"      output: {_tensor('FP32', first['output_dim'])}"
+    yield f"      gathering_ms: {_flow(_gathering(folder, first))}"
+    yield "    latency:"
     for device in GPUS:
-        yield f"      {_key(device)}:"
-        yield f"        latency_ms: {_latency(folder, device, first['latency_profile_alias'])}"
+        yield f"      - gpu: {_key(device)}"
+        yield f"        slices: {_latency(folder, device, first['latency_profile_alias'])}"
         yield f"        traffic: {_traffic(folder, device, name)}"
 
 
@@ -73,10 +75,10 @@ def _gathering(folder: Path, model: Mapping[str, object]) -> list[float]:
 
 def _latency(folder: Path, device: str, name: str) -> str:
     rows = _table(folder, f"latency_profile_synthetic_{device}.csv").filter(pl.col("model") == name)
-    slices = [
-        f"{percent}: {{{', '.join(f'{batch}: {ms}' for batch, ms in part.select('batch', 'latency_ms').iter_rows())}}}"
-        for (percent,), part in rows.group_by("partition_pct", maintain_order=True)
-    ]
+    slices = []
+    for (percent,), part in rows.group_by("partition_pct", maintain_order=True):
+        points = (f"{batch}: {ms}" for batch, ms in part.select("batch", "latency_ms").iter_rows())
+        slices.append(f"{percent / 100}: {{{', '.join(points)}}}")
     return "{" + ", ".join(slices) + "}"
 
 

@@ -10,6 +10,7 @@ import pytest
 from gpuyard.cli import load_command
 from gpuyard.core.errors import InputError
 from gpuyard.profiles import find_step_profile, gpu_kinds
+from gpuyard.profiles.inference import serving_gpu
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +34,33 @@ def test_gpus_as_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_list_has_a_row_for_each_model_with_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
     gpuyard("profiles", "list", "--format", "json")
     rows = {row["model"]: row for row in json.loads(capsys.readouterr().out)}
-    assert len(rows) == 13 + 36 - 5
+    assert len(rows) == 13 + 36 - 5 + 2  # of those that are served, two have no steps
     assert rows["res50"]["also"] == ["resnet50"]
     assert rows["res50"]["throughput"] == rows["gnmt"]["throughput"] == "on V100"
     assert rows["res50"]["steps"] == rows["vgg16"]["steps"] == ["K80", "M40", "P100", "V100", "RTX6000", "A100"]
     assert (rows["vgg16"]["throughput"], rows["gnmt"]["steps"]) == ("", [])
+
+
+def test_show_has_latencies_by_batch_and_slice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    gpuyard("profiles", "show", "ResNet-50", "--gpu", "2080ti", "--slices", "--format", "json")
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["model"], shown["gpu"], shown["gpu_memory_mb"]) == ("res50", "RTX2080Ti", 11000)
+    assert list(shown["interference"]) == ["own_l2", "other_l2", "own_dram", "other_dram", "constant"]
+    [row] = [row for row in shown["rows"] if row["batch"] == 8]
+    planned = serving_gpu("2080ti").models["resnet50"]
+    slices = {f"ms_{percent}": planned.latency_ms[percent][8] for percent in (20, 40, 50, 60, 80, 100)}
+    assert row == {"batch": 8, **slices, "l2": 0.258046104, "dram": 0.513245261}
+    (tmp_path / "mine.yaml").write_text("models: {mine: {latency: [{gpu: A100, slices: {0.5: {1: 3}, 1: {2: 4}}}]}}")
+    gpuyard(
+        "profiles", "show", "mine", "--gpu", "a100", "--slices", "--profiles", tmp_path / "mine.yaml", "--format", "csv"
+    )
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert rows == [{"batch": "1", "ms_50": "3.0", "ms_100": "", "l2": "", "dram": ""},
+                    {"batch": "2", "ms_50": "", "ms_100": "4.0", "l2": "", "dram": ""}]  # fmt: skip
+    with pytest.raises(InputError, match=r"'h100' has no latencies of res50. Kinds that have: RTX2080Ti, 3080"):
+        gpuyard("profiles", "show", "res50", "--gpu", "h100", "--slices")
+    with pytest.raises(InputError, match="needs the GPU kind"):
+        gpuyard("profiles", "show", "res50", "--slices")
 
 
 @pytest.mark.parametrize("name", ["res50", "resnet50"])
@@ -46,6 +69,9 @@ def test_show_has_all_parts_of_a_model_in_one_place(name: str, capsys: pytest.Ca
     text = capsys.readouterr().out
     assert "ResNet-50" in text
     assert "1.15 at best, with 4 CPUs" in text
+    assert "on RTX2080Ti: slices of 20, 40, 50, 60, 80, 100 %, batches of 1 to 32" in text
+    assert "1820 MB; brings FP32 3x224x224, gets FP32 1000" in text
+    assert "by the traffic of both on slices of RTX2080Ti, 3080" in text
     assert "fp32 on K80, M40, P100, V100, RTX6000, A100; source: GPEmu" in text
     gpuyard("profiles", "show", name, "--format", "json")
     shown = json.loads(capsys.readouterr().out)

@@ -79,6 +79,12 @@ def test_broken_files(tmp_path: Path, old: str, new: str, field: str | None, rul
         ("latency: [{gpu: A100, slices: {1.5: {1: 3}}}]", "latency.0.slices.1.5.[key]", "less than or equal to 1"),
         ("latency: [{gpu: A100, slices: {0.5: {1: 0}}}]", "latency.0.slices.0.5.1", "0 input should be greater than 0"),
         ("latency: [{gpu: A100, slices: {}}]", "latency.0.slices", "at least 1 item"),
+        ("latency: [{gpu: A100, slices: {0.125: {1: 3}}}]", "latency.0.slices.0.125.[key]", "whole number of percent"),
+        ("latency: [{gpu: A100, slices: {1: {1: 3}}}, {gpu: a100-40gb, slices: {1: {1: 3}}}]", "latency", "A100 twice"),
+        ("latency: [{gpu: A100, slices: {1: {1: 3}}, traffic: {1: [0, 0]}}]", "latency.0.traffic", "no batch of 2"),
+        ("serving: {input: [FP31, 3]}", "serving.input", "must be a type and a shape, such as [FP32, 3, 224, 224]"),
+        ("serving: {output: [FP32, 0]}", "serving.output", "must be a type and a shape"),
+        ("serving: {gathering_ms: [1, 2]}", "serving.gathering_ms", "at least 32 items"),
         ("slowdown: [{beside: gnmt, factor: 0.5}]", "slowdown.0.factor", "greater than or equal to 1"),
         (
             "steps: [{gpus: {A100: {steps: {8: [1]}}}}]",
@@ -146,6 +152,15 @@ def test_a_bundled_model_is_replaced_under_all_its_names_when_asked(tmp_path: Pa
     assert zoo.names == load_zoo().names
     with pytest.raises(InputError, match="no published scalars"):
         zoo.published("res50", 3)
+
+
+def test_a_model_that_is_replaced_is_served_as_it_was_where_its_file_says_nothing(tmp_path: Path) -> None:
+    latency = "    latency: [{gpu: 3080, slices: {1: {1: 3, 32: 40}}}]\n"
+    zoo = load(tmp_path, GOOD.replace("  mynet:\n", f"  resnet50:\n    replace: true\n{latency}"))
+    profile = zoo.profile("res50")
+    [bundled] = [each for each in load_zoo().profile("res50").latency if each.gpu == "RTX2080Ti"]
+    assert [(each.gpu, each.at(1)) for each in profile.latency] == [("3080", 0.003), ("RTX2080Ti", bundled.at(1))]
+    assert (profile.served_as, profile.served_mb) == ("resnet50", 1820)
 
 
 def test_a_model_of_the_step_zoo_gets_a_throughput(tmp_path: Path) -> None:

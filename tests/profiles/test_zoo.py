@@ -54,7 +54,7 @@ def test_one_profile_has_throughput_and_steps(zoo: Zoo) -> None:
 
 
 def test_a_model_with_steps_only_is_known_but_not_simulated(zoo: Zoo) -> None:
-    assert len(zoo.models) == 13 + 36 - 5
+    assert len(zoo.models) == 13 + 36 - 5 + 2
     assert "vgg16" in zoo.models
     assert "vgg16" not in zoo.names
     with pytest.raises(InputError, match="'vgg16' has no throughput by CPUs and memory"):

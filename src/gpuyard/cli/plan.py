@@ -28,6 +28,9 @@ def plan(
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE.csv", help="Latencies: model,percent,batch,milliseconds.")
     ] = None,
+    profiles: Annotated[
+        list[Path] | None, typer.Option(metavar="FILE.yaml", help="Profiles of further models; repeat for several.")
+    ] = None,
     interference: Annotated[
         bool | None,
         typer.Option("--interference/--no-interference", help="Count what neighbours on a GPU do to each other."),
@@ -64,11 +67,15 @@ def plan(
     from gpuyard.core.errors import GpuyardError, InputError
     from gpuyard.policies.partition.deployment_files import as_json, load_plan
     from gpuyard.policies.partition.moves import moves
+    from gpuyard.profiles import load_zoo
     from gpuyard.traces.services import read_asked
 
-    check_targets({"output": output, "picture": picture}, (tasks, profile, scheduler, devices, before))
-    options = PlanOptions(gpus, policy, profile, interference, buffer, minimise, faithful, scheduler, devices)
-    asked = read_asked(tasks, _rates(rate or []))
+    check_targets(
+        {"output": output, "picture": picture}, (tasks, profile, *(profiles or ()), scheduler, devices, before)
+    )
+    zoo = load_zoo(profiles) if profiles else None
+    options = PlanOptions(gpus, policy, profile, interference, buffer, minimise, faithful, scheduler, devices, zoo)
+    asked = read_asked(tasks, _rates(rate or []), zoo)
     present = load_plan(before) if before is not None else None
     try:
         found, chosen = planned(asked, options) if present is None else planned_from(present, asked, options)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from gpuyard.core.application import Application
     from gpuyard.core.service import Service
     from gpuyard.policies.partition import Partition
-    from gpuyard.policies.partition.deployment import Deployment
-    from gpuyard.profiles.inference import ServingGpu
+    from gpuyard.policies.partition.deployment import Deployment, Devices
+    from gpuyard.profiles import Zoo
     from gpuyard.traces.gpulet_settings import SchedulerSettings
     from gpuyard.traces.services import Asked
 
@@ -35,6 +35,8 @@ class PlanOptions:
     faithful: bool
     scheduler: Path | None
     devices: Path | None
+    zoo: Zoo | None = None
+    """With profiles of the user's own."""
 
     def given(self, *names: str) -> list[str]:
         """Those of these options that were given."""
@@ -54,7 +56,7 @@ def check_targets(targets: Mapping[str, Path | None], inputs: Sequence[Path | No
 
 def planned(asked: Asked, options: PlanOptions) -> tuple[Deployment, Partition]:
     """A deployment for what is asked, and the policy that planned it."""
-    blank, policy = _without_plan(options)
+    blank, policy = _without_plan(options, asked)
     return _deployed(blank, asked, policy), policy
 
 
@@ -64,8 +66,9 @@ def planned_from(before: Deployment, asked: Asked, options: PlanOptions) -> tupl
 
     for name in options.given("gpus", "profile", "interference", "buffer", "scheduler", "devices"):
         raise InputError("cannot go with --from: the plan has its own", field=name, value=str(getattr(options, name)))
-    if options.faithful:
-        raise InputError("cannot go with --from", field="faithful")
+    for name, is_given in (("faithful", options.faithful), ("profiles", options.zoo is not None)):
+        if is_given:
+            raise InputError("cannot go with --from", field=name)
     policy = _policy(options, before.buffer, before.interference, None)
     applications = tuple(_as_before(before, each) for each in asked.applications)
     services = _services(before, asked.services, applications, policy)
@@ -85,15 +88,27 @@ def _as_before(before: Deployment, application: Application) -> Application:
     return replace(application, stages=stages)
 
 
-def _without_plan(options: PlanOptions) -> tuple[Deployment, Partition]:
+def _devices(options: PlanOptions, gpus: str, asked: Asked) -> Devices | None:
+    """GPU types of the user's own: of gpulet's files, or with models of profile files."""
+    from gpuyard.policies.partition.deployment import own_devices
+    from gpuyard.profiles.inference import read_devices
+
+    if options.devices is not None and options.zoo is not None:
+        raise InputError("cannot go with --profiles: both say what models take on a GPU type", field="devices")
+    if options.zoo is not None:
+        return own_devices(options.zoo, gpus, asked.models)
+    return read_devices(options.devices) if options.devices is not None else None
+
+
+def _without_plan(options: PlanOptions, asked: Asked) -> tuple[Deployment, Partition]:
     from gpuyard.policies.partition import PartitionPlan
     from gpuyard.policies.partition.deployment import Deployment, serving_cluster
-    from gpuyard.profiles.inference import read_devices, read_latencies, with_slices
+    from gpuyard.profiles.inference import read_latencies, with_slices
     from gpuyard.traces.gpulet_settings import read_scheduler
 
     file = read_scheduler(options.scheduler) if options.scheduler is not None else None
     values = _values(options, file)
-    devices: Mapping[str, ServingGpu] | None = read_devices(options.devices) if options.devices is not None else None
+    devices = _devices(options, values["gpus"], asked)
     cluster = serving_cluster(values["gpus"], devices)
     latencies = read_latencies(options.profile) if options.profile is not None else None
     blank = Deployment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -40,6 +41,10 @@ def serve(
     gpus: Annotated[
         str, typer.Option(metavar="4x2080ti", help="GPUs that there are, where services are given.")
     ] = "4x2080ti",
+    profiles: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE.yaml", help="Profiles of further models, where services are given."),
+    ] = None,
     world: Annotated[
         ServingWorld, typer.Option(help="What runs the batches; simulated makes requests of its own, in virtual time.")
     ] = ServingWorld.emulated,
@@ -88,7 +93,7 @@ def serve(
     simulated, requests come and are served in virtual time; prints how each service fared, and keeps the run.
     """
     if world is ServingWorld.simulated:
-        deployment, policy = _deployment(plan, gpus)
+        deployment, policy = _deployment(plan, gpus, profiles or ())
         run_simulated(
             deployment, load=load.value, seconds=seconds, seed=seed, traces=trace or (), scale=scale,
             replan=bool(replan), out=out, format=format, policy=policy, quiet=quiet,
@@ -96,9 +101,9 @@ def serve(
         return
     _refuse_simulated(context)
     _serve(
-        plan, gpus, state, quiet, body_limit,
+        plan, gpus, profiles or (), state, quiet, body_limit,
         host=host, http_port=http_port, grpc_port=grpc_port, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file,
-        executor=world.value, models=models, replan=replan is not False, period_s=period, prepare_s=preparation,
+        executor=world.value, models=models, replan=replan is not False, period=period, prepare_s=preparation,
     )  # fmt: skip
 
 
@@ -113,8 +118,9 @@ def _refuse_simulated(context: typer.Context) -> None:
 
 
 def _serve(
-    plan: Path, gpus: str, state: Path | None, quiet: bool, body_limit: int, *, token_file: Path | None, **options: Any
-) -> None:
+    plan: Path, gpus: str, profiles: Sequence[Path], state: Path | None, quiet: bool, body_limit: int, *,
+    token_file: Path | None, period: float, **options: Any,
+) -> None:  # fmt: skip
     """Serve for real, until a signal comes."""
     from gpuyard.core.arguments import check_number
     from gpuyard.serving.needed import check_needed, quiet_grpc
@@ -122,16 +128,18 @@ def _serve(
     check_number(body_limit, "body_limit", least=1, most=MOST_BODY_MIB, whole=True)
     check_needed(options["executor"])
     quiet_grpc()
+    from gpuyard.policies.partition.tracking import Tracking
     from gpuyard.serving.http.values import HttpLimits
     from gpuyard.serving.server import serve as run
     from gpuyard.serving.settings import ServeSettings, read_token
     from gpuyard.serving.state import StateFolder
 
     limits = HttpLimits(body_bytes=body_limit << 20)
-    settings = ServeSettings(token=read_token(token_file), limits=limits, **options)
-    deployment, policy = _deployment(plan, gpus)
+    settings = ServeSettings(token=read_token(token_file), limits=limits, tracking=Tracking.each(period), **options)
+    deployment, policy = _deployment(plan, gpus, profiles)
     _check_served(plan, deployment)
-    folder = StateFolder(state, plan.read_bytes() + gpus.encode()) if state is not None else None
+    origin = b"".join(each.read_bytes() for each in (plan, *profiles)) + gpus.encode()
+    folder = StateFolder(state, origin) if state is not None else None
     if folder is not None:
         folder.take()
     run(deployment, policy, settings, folder, lambda ports: print(f"ready: {ports.urls(settings)}", flush=True))
@@ -149,21 +157,27 @@ def _check_served(path: Path, deployment: Deployment) -> None:
         raise InputError("must have a slice at least: without one there is nothing to serve", file=path, field="slices")
 
 
-def _deployment(path: Path, gpus: str) -> tuple[Deployment, Partition]:
+def _deployment(path: Path, gpus: str, profiles: Sequence[Path]) -> tuple[Deployment, Partition]:
     """What to serve: a plan as it is, or one made here for a list of services."""
     from gpuyard.core.errors import InputError
-    from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
+    from gpuyard.policies.partition.deployment import Deployment, known_models, own_devices, serving_cluster
     from gpuyard.policies.partition.deployment_files import load_plan
     from gpuyard.policies.registry import PARTITIONS
+    from gpuyard.profiles import load_zoo
     from gpuyard.traces.services import read_services
 
     if path.suffix.lower() == ".json":
+        if profiles:
+            raise InputError("cannot go with a plan, which has its own latencies", field="profiles")
         found = load_plan(path)
         return found, PARTITIONS.find("elastic", interference=found.interference, buffer=found.buffer)
-    asked, cluster = read_services(path), serving_cluster(gpus)
+    zoo = load_zoo(profiles) if profiles else None
+    asked = read_services(path, zoo)
     policy: Partition = PARTITIONS.find("elastic")
     try:
-        planned = policy.plan(asked.services, cluster, known_models(cluster))
+        devices = own_devices(zoo, gpus, asked.models) if zoo is not None else None
+        cluster = serving_cluster(gpus, devices)
+        planned = policy.plan(asked.services, cluster, known_models(cluster, devices=devices))
     except InputError as error:
         raise asked.located(error, path) from None
-    return Deployment(asked.services, cluster, planned), policy
+    return Deployment(asked.services, cluster, planned, devices=devices), policy

@@ -9,8 +9,9 @@ from gpuyard.profiles.ladder import STEP, demand_ladder, ladder
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile, rebased
 from gpuyard.profiles.names import canonical
 from gpuyard.profiles.operations import OperationClass, OperationCosts, Work
-from gpuyard.profiles.parts import LatencyProfile, MemoryProfile, Slowdown
+from gpuyard.profiles.parts import MemoryProfile, Slowdown
 from gpuyard.profiles.published import PublishedDemand, PublishedScalars, published_demand
+from gpuyard.profiles.serving_parts import LatencyProfile, ServingProfile
 from gpuyard.profiles.step_store import find_step_profile, import_profile
 from gpuyard.profiles.steps import StepPoint, StepProfile, StepTime, signature
 from gpuyard.profiles.surface import Surface, stacked, surface_speed
@@ -29,6 +30,7 @@ __all__ = [
     "OperationCosts",
     "PublishedDemand",
     "PublishedScalars",
+    "ServingProfile",
     "Slowdown",
     "StepPoint",
     "StepProfile",

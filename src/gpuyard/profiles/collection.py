@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,6 +16,9 @@ from gpuyard.profiles.model import ModelProfile
 from gpuyard.profiles.names import THROUGHPUTS, NameIndex, canonical
 from gpuyard.profiles.published import PublishedScalars
 from gpuyard.profiles.reading import bundled_yaml, read_text
+from gpuyard.profiles.serving_files import data_sheet_mb
+from gpuyard.profiles.serving_parts import GpuSharing, Interference
+from gpuyard.profiles.serving_store import bundled_serving, bundled_sharing
 from gpuyard.profiles.step_store import profiles_of, step_models
 from gpuyard.profiles.steps import StepProfile
 
@@ -36,6 +39,8 @@ class Zoo:
     """The models that generated workloads draw from, in the order of their ids."""
     tables: Mapping[str, Mapping[int, PublishedScalars]]
     """Published scalars by model and CPU:GPU ratio."""
+    stated_gpus: Mapping[str, GpuSharing] = field(default_factory=dict)
+    """GPU kinds that models share, as the user's own files describe them."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -45,7 +50,7 @@ class Zoo:
     @property
     def models(self) -> tuple[str, ...]:
         """Every model that anything is known of, those that can be simulated first."""
-        return tuple(dict.fromkeys([*self.names, *self.profiles, *self._step_models]))
+        return tuple(dict.fromkeys([*self.names, *self.profiles, *self._others]))
 
     @property
     def by_class(self) -> dict[str, tuple[str, ...]]:
@@ -65,17 +70,29 @@ class Zoo:
                 return found
         return None
 
+    def knows(self, name: str) -> bool:
+        """Return whether anything is known of a model, by any of its names."""
+        return self._find(name) is not None
+
     def profile(self, name: str) -> ModelProfile:
         """Return a model's profile, by any of its names."""
+        found = self._find(name)
+        if found is None:
+            raise InputError(
+                "is not a model gpuyard has a profile of", field="model", value=name, hint=nearest(name, self.names)
+            )
+        return found
+
+    def _find(self, name: str) -> ModelProfile | None:
         key = self.key_of(name)
         if key is not None:
             return self.profiles[key]
-        key = self._step_index.find(name)
-        if key is not None:
-            return self._step_models[key]
-        raise InputError(
-            "is not a model gpuyard has a profile of", field="model", value=name, hint=nearest(name, self.names)
-        )
+        key = self._other_index.find(name)
+        return None if key is None else self._others[key]
+
+    def served_as(self, name: str) -> str:
+        """Return a model's name in plans of slices, by any of its names; the name itself if nothing is known of it."""
+        return self.profile(name).served_as if self.knows(name) else name
 
     def steps(self, name: str) -> tuple[StepProfile, ...]:
         """Return a model's step profiles: those of its profile file, the user's folder and the bundled ones."""
@@ -87,6 +104,13 @@ class Zoo:
     def gpu_speed(self, name: str, gpu_type: str) -> GpuSpeed:
         """Return how much faster a model is on a GPU type than on that of its profile, and how that is known."""
         return self.profile(name).speed_on(gpu_type)
+
+    def gpu_sharing(self, key: str) -> tuple[float, Interference]:
+        """Return a GPU kind's memory, in MB, and what neighbours do there: nothing, where nobody has measured it."""
+        known = [each[key] for each in (self.stated_gpus, bundled_sharing()) if key in each]
+        memory_mb = next((each.memory_mb for each in known if each.memory_mb is not None), None)
+        interference = next((each.interference for each in known if each.interference is not None), Interference())
+        return data_sheet_mb(key) if memory_mb is None else memory_mb, interference
 
     def published(self, name: str, ratio: float) -> PublishedScalars:
         """Return the scalars published for a CPU:GPU ratio; those of ratio 3 where there are none."""
@@ -109,14 +133,18 @@ class Zoo:
         return NameIndex({name: profile.stands_for for name, profile in self.profiles.items()})
 
     @cached_property
-    def _step_models(self) -> Mapping[str, ModelProfile]:
-        """Models of which only step times are known; read when they are first asked for."""
-        keys = dict.fromkeys(map(canonical, step_models()))
-        return {key: ModelProfile(name=key, title=key) for key in keys if self._index.find(key) is None}
+    def _others(self) -> Mapping[str, ModelProfile]:
+        """Models that came in no such file: of which only step times or latencies are known; read when asked for."""
+        served = bundled_serving()
+        keys = dict.fromkeys([*map(canonical, step_models()), *served])
+        return {
+            key: ModelProfile(name=key, title=key, aliases=served[key].aliases if key in served else ())
+            for key in keys if self._index.find(key) is None
+        }  # fmt: skip
 
     @cached_property
-    def _step_index(self) -> NameIndex:
-        return NameIndex(dict.fromkeys(self._step_models, ()))
+    def _other_index(self) -> NameIndex:
+        return NameIndex({name: profile.aliases for name, profile in self._others.items()})
 
 
 def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
@@ -134,9 +162,10 @@ def _joined(zoo: Zoo, content: Content, file: str) -> Zoo:
         own = _replacing(zoo, profile, file) if name in content.replaced else _new(zoo, profile, file)
         tables = {model: table for model, table in zoo.tables.items() if model != own.name}
         tables |= {own.name: content.tables[name]} if name in content.tables else {}
-        zoo = Zoo({**zoo.profiles, own.name: own}, zoo.default_names, tables)
+        zoo = replace(zoo, profiles={**zoo.profiles, own.name: own}, tables=tables)
     defaults = (zoo.profile(name).name for name in content.defaults)
-    return replace(zoo, default_names=tuple(dict.fromkeys([*zoo.default_names, *defaults])))
+    names = tuple(dict.fromkeys([*zoo.default_names, *defaults]))
+    return replace(zoo, default_names=names, stated_gpus={**zoo.stated_gpus, **content.gpus})
 
 
 def _new(zoo: Zoo, profile: ModelProfile, file: str) -> ModelProfile:

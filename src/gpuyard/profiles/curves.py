@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from gpuyard.core.errors import InputError
 
 Numbers = Sequence[float]
 
@@ -54,6 +56,16 @@ def between(xs: Numbers, ys: Numbers, x: float) -> float:
         return ys[high]
     low = high - 1
     return ys[low] + (ys[high] - ys[low]) * (x - xs[low]) / (xs[high] - xs[low])
+
+
+def between_points(points: Mapping[int, float], batch: int) -> float:
+    """Return the value at a batch size, from point to point; raises InputError beyond the measured ones."""
+    batches = sorted(points)
+    if not batches[0] <= batch <= batches[-1]:
+        raise InputError(
+            f"is beyond the batch sizes that were measured, {batches[0]} to {batches[-1]}", field="batch", value=batch
+        )
+    return between(batches, [points[each] for each in batches], batch)
 
 
 def beyond(xs: Numbers, ys: Numbers, curve: FloorLine, x: float) -> float:

@@ -10,9 +10,11 @@ from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU
 from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile
-from gpuyard.profiles.parts import LatencyProfile, MemoryProfile, Slowdown
+from gpuyard.profiles.parts import MemoryProfile, Slowdown
 from gpuyard.profiles.published import PublishedScalars
 from gpuyard.profiles.reading import load_yaml
+from gpuyard.profiles.serving_files import gpu_sharing_of, latency_of, serving_of
+from gpuyard.profiles.serving_parts import GpuSharing
 from gpuyard.profiles.step_files import MIB, steps_of
 from gpuyard.profiles.surface import Floats
 
@@ -25,6 +27,7 @@ class Content(NamedTuple):
     tables: dict[str, dict[int, PublishedScalars]]
     replaced: frozenset[str]
     """The models that take the place of those that have their names."""
+    gpus: dict[str, GpuSharing]
 
 
 def parse(text: str, file: str) -> Content:
@@ -42,6 +45,7 @@ def content_of(content: dict[str, Any], file: str) -> Content:
         defaults=tuple(content.get("default", ())),
         tables={name: _table(model["published"]) for name, model in models.items() if model.get("published")},
         replaced=frozenset(name for name, model in models.items() if model.get("replace")),
+        gpus=gpu_sharing_of(content),
     )
 
 
@@ -95,17 +99,14 @@ def _other_parts(name: str, model: dict[str, Any], source: str) -> dict[str, Any
     memory = {batch: round(mib * MIB) for batch, mib in sorted(model.get("memory_mib", {}).items())}
     return {
         "steps": tuple(profile for group in steps for profile in group),
-        "latency": tuple(LatencyProfile(gpu_key(part["gpu"]), _seconds(part)) for part in model.get("latency", ())),
+        "stated_latency": latency_of(model),
+        "stated_serving": serving_of(model),
         "memory": MemoryProfile(memory) if memory else None,
         "slowdown": tuple(
             Slowdown(part["beside"], part["factor"], gpu_key(part["gpu"]) if part["gpu"] else "")
             for part in model.get("slowdown", ())
         ),
     }
-
-
-def _seconds(latency: dict[str, Any]) -> dict[float, dict[int, float]]:
-    return {part: {batch: ms / 1e3 for batch, ms in row.items()} for part, row in latency["slices"].items()}
 
 
 def _matrix(rows: list[list[float]], shape: tuple[int, int], field: str, file: str) -> Floats:

@@ -12,7 +12,9 @@ import numpy as np
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU, GpuSpeed, gpu_speed
 from gpuyard.profiles.gpus import gpu_key
-from gpuyard.profiles.parts import LatencyProfile, MemoryProfile, Slowdown
+from gpuyard.profiles.parts import MemoryProfile, Slowdown
+from gpuyard.profiles.serving_parts import BATCHES, LatencyProfile, ServingProfile
+from gpuyard.profiles.serving_store import bundled_serving
 from gpuyard.profiles.steps import StepProfile
 from gpuyard.profiles.surface import Floats, Surface, saturation_points, surface_speed
 
@@ -50,9 +52,39 @@ class ModelProfile:
     """Names in public traces of what this profile is the nearest to."""
     steps: tuple[StepProfile, ...] = ()
     """Step times that came with this profile; `Zoo.steps` has those of the zoo and the user's folder too."""
-    latency: tuple[LatencyProfile, ...] = ()
+    stated_latency: tuple[LatencyProfile, ...] = ()
+    """Latencies that came with this profile; `latency` has the bundled ones too."""
+    stated_serving: ServingProfile | None = None
     memory: MemoryProfile | None = None
     slowdown: tuple[Slowdown, ...] = ()
+
+    @property
+    def latency(self) -> tuple[LatencyProfile, ...]:
+        """How long inference takes, a part for each GPU kind; the bundled ones where the profile's source has none."""
+        bundled = bundled_serving().get(self.name)
+        stated = {each.gpu for each in self.stated_latency}
+        others = bundled.latency if bundled is not None else ()
+        return (*self.stated_latency, *(each for each in others if each.gpu not in stated))
+
+    @property
+    def serving(self) -> ServingProfile:
+        """What it takes wherever it is served; nothing, where nobody has said so."""
+        bundled = bundled_serving().get(self.name)
+        return self.stated_serving or (bundled and bundled.serving) or ServingProfile()
+
+    @property
+    def served_mb(self) -> float:
+        """GPU memory where it is served: as it is said for serving, or the peak of all batches that may be planned."""
+        if self.serving.memory_mb is not None:
+            return self.serving.memory_mb
+        by_batch = self.memory.bytes_by_batch if self.memory is not None else {}
+        return max((size for batch, size in by_batch.items() if batch <= BATCHES), default=0) / 1e6
+
+    @property
+    def served_as(self) -> str:
+        """The name in plans of slices: gpulet's, for a model of its."""
+        bundled = bundled_serving().get(self.name)
+        return bundled.label if bundled is not None else self.name
 
     @property
     def has_throughput(self) -> bool:

@@ -10,6 +10,7 @@ from gpuyard.profiles.reading import bundled_yaml
 
 THROUGHPUTS = "synergy.yaml"
 SIGNATURES = "signatures.yaml"
+INFERENCE = "inference.yaml"
 
 
 class NameIndex:
@@ -36,6 +37,11 @@ def bundled_step_models() -> tuple[str, ...]:
 
 @lru_cache(maxsize=1)
 def _bundled_index() -> NameIndex:
-    named = {key: tuple(model.get("aliases", ())) for key, model in bundled_yaml(THROUGHPUTS)["models"].items()}
+    named = _aliases(THROUGHPUTS)
     taken = {alias for aliases in named.values() for alias in aliases}
-    return NameIndex({model: () for model in bundled_step_models() if model not in taken} | named)
+    others = dict.fromkeys(bundled_step_models(), ()) | _aliases(INFERENCE)
+    return NameIndex({model: aliases for model, aliases in others.items() if model not in taken} | named)
+
+
+def _aliases(file: str) -> dict[str, tuple[str, ...]]:
+    return {key: tuple(model.get("aliases", ())) for key, model in bundled_yaml(file)["models"].items()}

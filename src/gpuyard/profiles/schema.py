@@ -5,10 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU
+from gpuyard.profiles.gpus import gpu_key
+from gpuyard.profiles.serving_parts import BATCHES, DATATYPES
 from gpuyard.profiles.step_schema import StepPart
 
 
@@ -24,10 +26,45 @@ def _with_ratio_three(table: dict[int, Any]) -> dict[int, Any]:
     return table
 
 
+def _whole_percent(part: float) -> float:
+    if abs(100 * part - round(100 * part)) > 1e-6:
+        raise ValueError("must be a whole number of percent")
+    return part
+
+
+def _as_text(name: object) -> object:
+    """A GPU may be called by a number, which YAML has as one."""
+    return str(name) if isinstance(name, int) else name
+
+
+def _is_tensor(words: list[str | int]) -> list[str | int]:
+    if not words or words[0] not in DATATYPES or not all(isinstance(each, int) and each > 0 for each in words[1:]):
+        raise ValueError(f"must be a type and a shape, such as [FP32, 3, 224, 224]; types: {', '.join(DATATYPES)}")
+    return words
+
+
+def _every_power_of_two(traffic: dict[int, Any]) -> dict[int, Any]:
+    for batch in (1 << k for k in range(BATCHES.bit_length())):
+        if traffic and batch not in traffic:
+            raise ValueError(f"has no batch of {batch}")
+    return traffic
+
+
+def _each_gpu_once(parts: list[_Latency]) -> list[_Latency]:
+    keys = [gpu_key(part.gpu) for part in parts]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ValueError(f"has {key} twice")
+    return parts
+
+
 _Axis = Annotated[list[Positive], Field(min_length=1), AfterValidator(_increasing)]
 _Text = Annotated[str, Field(min_length=1)]
+_Gpu = Annotated[_Text, BeforeValidator(_as_text)]
 _Batch = Annotated[int, Field(ge=1)]
-_Part = Annotated[float, Field(gt=0, le=1)]
+_Part = Annotated[float, Field(gt=0, le=1), AfterValidator(_whole_percent)]
+_Finite = Annotated[float, Field(allow_inf_nan=False)]
+_Tensor = Annotated[list[str | int], AfterValidator(_is_tensor)]
 _Scalars = tuple[Positive, Positive, Positive, Positive]
 
 
@@ -37,8 +74,24 @@ class _Grid(Strict):
 
 
 class _Latency(Strict):
-    gpu: _Text
+    gpu: _Gpu
     slices: Annotated[dict[_Part, Annotated[dict[_Batch, Positive], Field(min_length=1)]], Field(min_length=1)]
+    traffic: Annotated[dict[_Batch, tuple[NotNegative, NotNegative]], AfterValidator(_every_power_of_two)] = Field(
+        default_factory=dict
+    )
+
+
+class _Serving(Strict):
+    memory_mb: NotNegative | None = None
+    input_bytes: Annotated[int, Field(ge=0)] = 0
+    input: _Tensor | None = None
+    output: _Tensor | None = None
+    gathering_ms: Annotated[list[NotNegative], Field(min_length=BATCHES, max_length=BATCHES)] | None = None
+
+
+class _GpuSharing(Strict):
+    memory_mb: Positive | None = None
+    interference: tuple[_Finite, _Finite, _Finite, _Finite, _Finite] | None = None
 
 
 class _Slowdown(Strict):
@@ -64,14 +117,15 @@ class _Model(Strict):
     gpu_speed: dict[str, Positive] = Field(default_factory=dict)
     published: Annotated[dict[int, _Scalars], AfterValidator(_with_ratio_three)] = Field(default_factory=dict)
     steps: list[StepPart] = Field(default_factory=list)
-    latency: list[_Latency] = Field(default_factory=list)
+    latency: Annotated[list[_Latency], AfterValidator(_each_gpu_once)] = Field(default_factory=list)
+    serving: _Serving | None = None
     memory_mib: dict[_Batch, Positive] = Field(default_factory=dict)
     slowdown: list[_Slowdown] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not any((self.throughput, self.steps, self.latency, self.memory_mib, self.slowdown)):
-            raise ValueError("has none of throughput, steps, latency, memory_mib and slowdown")
+        if not any((self.throughput, self.steps, self.latency, self.serving, self.memory_mib, self.slowdown)):
+            raise ValueError("has none of throughput, steps, latency, serving, memory_mib and slowdown")
         return self
 
 
@@ -80,6 +134,7 @@ class _File(Strict):
     gpu_type: str = REFERENCE_GPU
     grid: _Grid | None = None
     default: list[str] = Field(default_factory=list)
+    gpus: dict[_Gpu, _GpuSharing] = Field(default_factory=dict)
     models: Annotated[dict[str, _Model], Field(min_length=1)]
 
     @model_validator(mode="after")

@@ -7,7 +7,7 @@ import os
 import signal
 import ssl
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpuyard.policies.partition.interface import Partition
 from gpuyard.serving.calls import Calls
 from gpuyard.serving.contracts import emulated_contracts
 from gpuyard.serving.fleet import Workers
+from gpuyard.serving.following import following
 from gpuyard.serving.front import Front
 from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.paths import ambiguous
@@ -27,7 +28,7 @@ from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.memory import Reserve
 from gpuyard.serving.metrics import Metrics
-from gpuyard.serving.planner import Counts, Rhythm, ServingPlanner
+from gpuyard.serving.planner import ServingPlanner
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.repository import read_repository
 from gpuyard.serving.rpc import start_grpc
@@ -90,7 +91,7 @@ class Server:
         rpc, grpc_port = await self._listen_grpc()
         background = [asyncio.create_task(each) for each in (self._tick(), self._site.sweep())]
         try:
-            await self._serve(lambda: say_ready(Ports(http.sockets[0].getsockname()[1], grpc_port)), background)
+            await self._serve(lambda: say_ready(Ports(http.sockets[0].getsockname()[1], grpc_port)))
         finally:
             await self._drain(http, rpc)
             for task in background:
@@ -98,18 +99,16 @@ class Server:
             await asyncio.gather(*background, return_exceptions=True)
             await self.front.fleet.close()
 
-    async def _serve(self, say_ready: Callable[[], None], background: list[asyncio.Task[None]]) -> None:
+    async def _serve(self, say_ready: Callable[[], None]) -> None:
         """Deploy, follow the rates, and wait for the end."""
         self.front.on_change = self._on_change
         self.front.deploy(self._deployment)
         waiting = [asyncio.create_task(each.wait()) for each in (self._ready, self._stop)]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if self._ready.is_set():
-            planner = self._start_planner(background)
-            say_ready()
-            await self._stop.wait()
-            if planner is not None:
-                planner.close()
+            async with self._followed():
+                say_ready()
+                await self._stop.wait()
         for task in waiting:
             task.cancel()
 
@@ -162,33 +161,13 @@ class Server:
             await asyncio.sleep(TICK_S)
             self.front.tick()
 
-    def _start_planner(self, background: list[asyncio.Task[None]]) -> ServingPlanner | None:
+    def _followed(self) -> AbstractAsyncContextManager[None]:
+        """Let the rates be followed meanwhile, if they are to be."""
         if not self._settings.replan:
-            return None
-        rhythm = Rhythm(self._settings.period_s, self._settings.count_every_s)
-        planner = ServingPlanner(self._services, self._deployment, self._policy, rhythm)
-        background.append(asyncio.create_task(self._follow(planner, rhythm)))
-        return planner
-
-    async def _follow(self, planner: ServingPlanner, rhythm: Rhythm) -> None:
-        """Count requests, and once a period see whether another plan is due."""
-        before, counts = self._arrived(), []
-        each_period = max(round(rhythm.period_s / rhythm.count_every_s), 1)
-        while True:
-            await asyncio.sleep(rhythm.count_every_s)
-            now = self._arrived()
-            counts.append({name: count - before[name] for name, count in now.items()})
-            before = now
-            if len(counts) >= each_period and not self.front.changing:
-                found, counts = await planner.revise(counts, self.front.deployment or self._deployment), []
-                if found is not None:
-                    self.front.deploy(found)
-
-    def _arrived(self) -> Counts:
-        return {
-            service.service_id: self.front.statistics[name].rows_arrived
-            for name, service in self.front.services.items()
-        }  # fmt: skip
+            return nullcontext()
+        tracking = self._settings.tracking
+        planner = ServingPlanner(self._deployment, self._policy, tracking, self._services)
+        return following(self.front, planner, tracking)
 
 
 def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, Contract], Workers]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuyard.core.arguments import check_number
 from gpuyard.core.errors import InputError
+from gpuyard.policies.partition.tracking import Tracking
 from gpuyard.serving.http.values import HttpLimits
 
 TOKEN_VARIABLE = "GPUYARD_SERVE_TOKEN"  # noqa: S105
@@ -31,8 +32,8 @@ class ServeSettings:
     models: Path | None = None
     state: Path | None = None
     replan: bool = True
-    period_s: float = 20.0
-    count_every_s: float = 0.5
+    tracking: Tracking = field(default_factory=Tracking)
+    """When requests are counted and the plan is revised, if `replan`."""
     prepare_s: float = 12.0
     """What a new slice takes until it is ready when plans change, where that is emulated."""
     drain_s: float = 30.0
@@ -45,8 +46,6 @@ class ServeSettings:
                 raise InputError(f"is above {LONGEST_PORT}", field=name, value=getattr(self, name))
         for name in ("prepare_s", "drain_s"):
             check_number(getattr(self, name), name, least=0)
-        for name in ("period_s", "count_every_s"):
-            check_number(getattr(self, name), name, least=1e-3)
         if (self.tls_cert is None) != (self.tls_key is None):
             raise InputError("go together", field="tls_cert, tls_key")
         if not self.is_local and not (self.tls_cert and self.token):

@@ -9,7 +9,6 @@ from typing import Any
 
 from gpuyard.core.application import Application, Stage
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.profiles.inference import inference_model
 from gpuyard.traces.json_objects import read_object
 from gpuyard.traces.source import Source
 from gpuyard.traces.yaml_rows import Record
@@ -65,7 +64,7 @@ def _stage(name: Any, values: Any) -> Stage:
     if not isinstance(after, list):
         raise InputError("must be names of stages", field=f"stages, {name}, after", value=after)
     rest = {field: values[field] for field in ("per_request", "slo_ms") if field in values}
-    return Stage(str(name), inference_model(values["model"]), tuple(map(str, after)), **rest)
+    return Stage(str(name), values["model"], tuple(map(str, after)), **rest)
 
 
 def _known(values: Mapping[str, Any], fields: tuple[str, ...], what: str) -> None:
@@ -131,7 +130,7 @@ def _gpulet_stages(nodes: list[tuple[str, dict[str, Any]]]) -> tuple[Stage, ...]
     }
     return tuple(
         Stage(
-            names[number], inference_model(str(each["model"])),
+            names[number], str(each["model"]),
             tuple(names[other] for other in each["input"] if other in names), slo_ms=each["SLO"],
         ) for number, each in models.items()
     )  # fmt: skip

@@ -13,6 +13,7 @@ from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import PartitionPlan
+from gpuyard.profiles import Zoo
 from gpuyard.profiles.inference import gpulet_ids, inference_model
 from gpuyard.traces.applications import from_record, read_gpulet_applications
 from gpuyard.traces.source import Source
@@ -32,17 +33,39 @@ class Asked:
     rows: Mapping[str, int] = field(default_factory=dict)
     """By model, the row that asks for it first, where the file has rows."""
 
+    @property
+    def models(self) -> tuple[str, ...]:
+        """All that are asked for."""
+        of_stages = (stage.model for each in self.applications for stage in each.stages)
+        return tuple(dict.fromkeys([*(each.model for each in self.services), *of_stages]))
+
+    def named_by(self, zoo: Zoo | None) -> Asked:
+        """The same with each model's one name instead of any of them."""
+        names = {name: inference_model(name, zoo) for name in self.models}
+        rows = {names[name]: row for name, row in sorted(self.rows.items(), key=lambda each: -each[1])}
+        services = tuple(replace(each, model=names[each.model]) for each in self.services)
+        applications = tuple(
+            replace(each, stages=tuple(replace(stage, model=names[stage.model]) for stage in each.stages))
+            for each in self.applications
+        )
+        return Asked(services, applications, rows)
+
     def located(self, error: InputError, path: str | Path) -> InputError:
         """An error that a planner found; with the place of the model if it is about one, as planners know no files."""
         about_model = error.file is None and error.field == "model"
         return error.located(path, self.rows.get(str(error.value))) if about_model else error
 
 
-def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> Asked:
+def read_asked(path: str | Path, rates: Mapping[str, float] | None = None, zoo: Zoo | None = None) -> Asked:
     """Read services and applications; one that nobody asks anything of is left out.
 
-    `rates` are those of gpulet's applications, whose files have none; "" is for all others.
+    `rates` are those of gpulet's applications, whose files have none; "" is for all others. Models are found by any of
+    the names that they have in the zoo, or in the bundled one.
     """
+    return _read(path, rates).named_by(zoo)
+
+
+def _read(path: str | Path, rates: Mapping[str, float] | None) -> Asked:
     check_path(path, "tasks")
     if not Path(path).is_file():
         raise InputError("does not exist", file=path, hint="Name a task list, or a YAML file of services")
@@ -65,9 +88,9 @@ def read_asked(path: str | Path, rates: Mapping[str, float] | None = None) -> As
     )  # fmt: skip
 
 
-def read_services(path: str | Path) -> Asked:
+def read_services(path: str | Path, zoo: Zoo | None = None) -> Asked:
     """Read a file that asks for services alone."""
-    found = read_asked(path)
+    found = read_asked(path, zoo=zoo)
     if found.applications:
         raise InputError("has applications, and services alone are asked for", file=path)
     return found
@@ -142,10 +165,9 @@ def _number(source: Source, row: int, field: str, text: str) -> float:
 
 def _service(source: Source, row: int, values: dict[str, Any]) -> Service:
     try:
-        service = Service(**values)
+        return Service(**values)
     except InputError as error:
         raise error.located(source.name, row) from None
-    return replace(service, model=inference_model(service.model))
 
 
 def model_list(plan: PartitionPlan) -> str:

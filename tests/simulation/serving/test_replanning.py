@@ -14,6 +14,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.elastic import Elastic
+from gpuyard.policies.partition.tracking import Tracking
 from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
 from gpuyard.simulation.serving.following import Replanning
 from gpuyard.simulation.serving.tables import requests_table
@@ -140,4 +141,4 @@ def test_the_same_inputs_give_the_same_run() -> None:
 
 def test_preparing_slices_takes_no_longer_than_a_period() -> None:
     with pytest.raises(InputError, match="preparation_s"):
-        Replanning(Elastic(), period_s=10.0, preparation_s=12.0)
+        Replanning(Elastic(), Tracking(period_s=10.0), preparation_s=12.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
@@ -14,8 +14,9 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.check import Violation, violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
+from gpuyard.profiles import Zoo
 from gpuyard.profiles.gpus import gpu_key, parse_groups
-from gpuyard.profiles.inference import Latencies, ServingGpu, serving_gpu, with_latencies
+from gpuyard.profiles.inference import Latencies, ServingGpu, serving_gpu, serving_gpus, with_latencies
 
 Devices = Mapping[str, ServingGpu]
 """GPU types of the user's own, by their keys."""
@@ -33,6 +34,11 @@ def cluster_of(gpus: Sequence[tuple[int, str]], names: tuple[str, ...] = (), dev
         NodeKind(gpus=count, gpu_type=gpu.key, gpu_memory_gb=gpu.memory_mb / 1000) for count, gpu in known
     ]  # fmt: skip
     return Cluster(tuple(NodeGroup(1, kind) for kind in kinds), names)
+
+
+def own_devices(zoo: Zoo, gpus: str, models: Collection[str]) -> Devices:
+    """GPUs such as "4x2080ti+2x3080" with what profiles of the user's own say of these models on them."""
+    return serving_gpus(zoo, [name for _, name in parse_groups(gpus)], models)
 
 
 def _known_gpu(gpu_type: str, devices: Devices | None) -> ServingGpu:

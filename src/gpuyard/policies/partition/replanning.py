@@ -12,6 +12,9 @@ from gpuyard.policies.partition.revising import replan
 from gpuyard.policies.partition.tail import mean_for
 from gpuyard.policies.partition.tracking import Tracker, Tracking
 
+Counts = tuple[Mapping[int | str, int], ...]
+"""Requests of each service, interval by interval, since the last decision: the snapshot of a world that serves."""
+
 
 class Replanner:
     """Counts arrivals and says when another deployment is due. It has no clock: whoever uses it calls it in time.
@@ -24,10 +27,8 @@ class Replanner:
         self,
         deployment: Deployment,
         policy: Partition,
-        *,
-        period_s: float = 20.0,
-        count_every_s: float = 0.5,
         tracking: Tracking | None = None,
+        *,
         also: Sequence[Service] = (),
         shrink: bool = True,
         worth: int = 8,
@@ -38,9 +39,14 @@ class Replanner:
         self.policy = policy
         self._shrink, self._worth = shrink, worth
         self._services = {each.service_id: each for each in (*also, *deployment.services)}
-        options = replace(tracking or Tracking(), period_s=period_s, count_every_s=count_every_s)
         rates = dict.fromkeys(self._services, 0.0) | {each.service_id: each.rate_per_s for each in deployment.services}
-        self.tracker = Tracker(rates, options)
+        self.tracker = Tracker(rates, tracking or Tracking())
+
+    def decide(self, counts: Counts) -> Deployment | None:
+        """Decide for a world that serves, once a period: another deployment, or None to leave the present one."""
+        for each in counts:
+            self.count(each)
+        return self.revise()
 
     def count(self, arrived: Mapping[int | str, int]) -> None:
         """Take in the requests of each service in the last `count_every_s` seconds."""

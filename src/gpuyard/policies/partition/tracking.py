@@ -37,11 +37,22 @@ class Tracking:
     """Below it a service is idle: nothing is planned for it until it is asked again."""
 
     def __post_init__(self) -> None:
-        for name in ("period_s", "count_every_s"):
-            check_number(getattr(self, name), name, least=SHORTEST_S)
+        check_number(self.count_every_s, "count_every_s", least=SHORTEST_S)
+        check_number(self.period_s, "period_s", least=self.count_every_s)
         check_number(self.history, "history", least=1, whole=True)
         for name in ("small_headroom", "headroom"):
             check_number(getattr(self, name), name, least=1)
+
+    @classmethod
+    def each(cls, period_s: float) -> Tracking:
+        """Decide once in so many seconds, and count as often as ever, but at least once for each decision."""
+        check_number(period_s, "period_s", least=SHORTEST_S)
+        return cls(period_s=period_s, count_every_s=min(cls.count_every_s, period_s))
+
+    @property
+    def counts_a_period(self) -> int:
+        """How many counts there are from one decision to the next."""
+        return round(self.period_s / self.count_every_s)
 
     @property
     def weight(self) -> float:

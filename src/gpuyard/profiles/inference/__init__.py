@@ -7,6 +7,7 @@ from gpuyard.profiles.inference.bundled import (
     inference_model,
     read_latencies,
     serving_gpu,
+    serving_gpus,
     with_latencies,
     with_slices,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "read_devices",
     "read_latencies",
     "serving_gpu",
+    "serving_gpus",
     "with_latencies",
     "with_slices",
 ]

@@ -1,72 +1,86 @@
-"""The bundled figures of inference on slices, and latencies of the user's own instead of them."""
+"""Models on slices as planners ask about them: out of their profiles, or with latencies of the user's own."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from math import isfinite
 from pathlib import Path
-from typing import Any
 
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.profiles.collection import Zoo, load_zoo
 from gpuyard.profiles.gpus import gpu_key
-from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu, TensorKind, Traffic
-from gpuyard.profiles.names import NameIndex, canonical
-from gpuyard.profiles.reading import bundled_yaml, read_text
+from gpuyard.profiles.inference.model import BATCHES, InferenceModel, ServingGpu, Traffic
+from gpuyard.profiles.model import ModelProfile
+from gpuyard.profiles.reading import read_text
+from gpuyard.profiles.serving_parts import LatencyProfile
+from gpuyard.profiles.serving_store import bundled_serving, bundled_sharing
 
-FILE = "inference.yaml"
+_GPULET_IDS = (
+    "lenet1", "lenet2", "lenet3", "lenet4", "lenet5", "lenet6", "googlenet", "resnet50", "ssd-mobilenetv1", "vgg16",
+    "mnasnet1_0", "mobilenet_v2", "densenet161", "bert",
+)  # fmt: skip
 Latencies = dict[str, dict[int, dict[int, float]]]
 """Milliseconds by model, slice in percent, and batch."""
 
 
+QUIET = {1 << k: Traffic(0.0, 0.0) for k in range(BATCHES.bit_length())}
+"""Of a model that disturbs nobody."""
+
+
 def gpulet_ids() -> tuple[str, ...]:
     """The models of gpulet's task lists, by their numbers there."""
-    return tuple(bundled_yaml(FILE)["ids"])
+    return _GPULET_IDS
 
 
 @lru_cache(maxsize=1)
-def _index() -> NameIndex:
-    models = bundled_yaml(FILE)["models"]
-    return NameIndex({name: (*model.get("aliases", ()), canonical(name)) for name, model in models.items()})
+def _bundled() -> Zoo:
+    return load_zoo()
 
 
-def inference_model(name: str) -> str:
-    """The name under which a model's inference is known, by any of its names; itself if it is not."""
-    return _index().find(name) or _index().find(canonical(name)) or name
+def inference_model(name: str, zoo: Zoo | None = None) -> str:
+    """The name of a model in plans of slices, by any of its names; itself if nothing is known of it."""
+    return (zoo or _bundled()).served_as(name)
 
 
 @lru_cache(maxsize=1)
 def bundled_inference() -> Mapping[str, ServingGpu]:
     """What is known of models on each kind of GPU, by its key."""
-    content = bundled_yaml(FILE)
-    return {key: _gpu(key, content) for key in content["gpus"]}
+    return serving_gpus(_bundled(), bundled_sharing(), ())
 
 
-def _gpu(key: str, content: dict[str, Any]) -> ServingGpu:
-    about = content["gpus"][key]
-    models = {name: _model(name, model, key) for name, model in content["models"].items()}
-    return ServingGpu(key, float(about["memory_mb"]), Interference(*about["interference"]), models)
+def serving_gpus(zoo: Zoo, gpu_types: Iterable[str], models: Collection[str]) -> dict[str, ServingGpu]:
+    """Those of these GPU types of which a zoo knows anything, by their keys.
+
+    All bundled models are known there, and of the user's own those that are named: slices are those on which every
+    model was measured, and one that nobody asks for should not count. Raises InputError for a model that is named, but
+    whose latencies do not reach as far as planning does.
+    """
+    names = dict.fromkeys([*(each.label for each in bundled_serving().values()), *map(zoo.served_as, models)])
+    profiles = {name: zoo.profile(name) for name in names if zoo.knows(name)}
+    found = {}
+    for key in map(gpu_key, gpu_types):
+        latency = {name: each for name, profile in profiles.items() for each in profile.latency if each.gpu == key}
+        if latency:
+            known = {name: _model(name, profiles[name], each) for name, each in latency.items()}
+            found[key] = ServingGpu(key, *zoo.gpu_sharing(key), known)
+    return found
 
 
-def _model(name: str, model: dict[str, Any], gpu: str) -> InferenceModel:
-    here = model["gpus"][gpu]
+def _model(name: str, profile: ModelProfile, latency: LatencyProfile) -> InferenceModel:
+    serving = profile.serving
     return InferenceModel(
         name=name,
-        latency_ms=here["latency_ms"],
-        gathering_ms=tuple(model["gathering_ms"]),
-        memory_mb=float(model["memory_mb"]),
-        input_bytes=model["input_bytes"],
-        input=_tensor(model["input"]),
-        output=_tensor(model["output"]),
-        traffic={batch: Traffic(*pair) for batch, pair in here["traffic"].items()},
+        latency_ms=latency.latency_ms,
+        gathering_ms=serving.gathering_ms,
+        memory_mb=profile.served_mb,
+        input_bytes=serving.input_bytes,
+        input=serving.input,
+        output=serving.output,
+        traffic=latency.traffic or QUIET,
     )
-
-
-def _tensor(text: list[Any]) -> TensorKind:
-    datatype, *shape = text
-    return TensorKind(datatype, tuple(shape))
 
 
 def with_latencies(gpu: ServingGpu, latencies: Latencies) -> ServingGpu:
@@ -74,10 +88,9 @@ def with_latencies(gpu: ServingGpu, latencies: Latencies) -> ServingGpu:
 
     A model that is not bundled takes no time to gather a batch, no memory, and disturbs nobody.
     """
-    quiet = {1 << k: Traffic(0.0, 0.0) for k in range(BATCHES.bit_length())}
     models = {
         name: replace(gpu.models[name], latency_ms=rows) if name in gpu.models
-        else InferenceModel(name, rows, traffic=quiet)
+        else InferenceModel(name, rows, traffic=QUIET)
         for name, rows in latencies.items()
     }  # fmt: skip
     return replace(gpu, models=models)

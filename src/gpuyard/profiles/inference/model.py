@@ -1,53 +1,19 @@
-"""One model and one kind of GPU as a planner of slices asks about them. Times are milliseconds, slices percent."""
+"""One model on one kind of GPU as a planner of slices asks about it. Times are milliseconds, slices percent."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from gpuyard.core.errors import InputError
+from gpuyard.profiles.serving_parts import BATCHES, ONE_NUMBER, Interference, TensorKind, Traffic
 
-BATCHES = 32
-"""The largest batch that is ever planned."""
-
+__all__ = [
+    "BATCHES", "ONE_NUMBER", "WHOLE_GPU", "InferenceModel", "Interference", "ServingGpu", "TensorKind", "Traffic",
+]  # fmt: skip
 
 WHOLE_GPU = 100
 """The slice, in percent, that is no slice."""
-
-
-class Traffic(NamedTuple):
-    """How busy a batch keeps the caches and the memory of a whole GPU, as parts of what they can do."""
-
-    l2: float
-    dram: float
-
-
-class TensorKind(NamedTuple):
-    """What one request brings, or gets: the type of its numbers, as inference protocols call it, and their shape."""
-
-    datatype: str
-    shape: tuple[int, ...]
-
-
-ONE_NUMBER = TensorKind("FP32", (1,))
-"""What a model is taken to bring and to get of which nothing else is known."""
-
-
-class Interference(NamedTuple):
-    """How much longer a batch takes beside another slice's: a linear model of the traffic of both."""
-
-    own_l2: float = 0.0
-    other_l2: float = 0.0
-    own_dram: float = 0.0
-    other_dram: float = 0.0
-    constant: float = 1.0
-
-    def parts(self, traffic: Traffic, percent: int) -> tuple[float, float]:
-        """What a batch on a slice adds to its own factor, the constant included, and what to those of others."""
-        part = percent / 100.0
-        own = self.own_l2 * traffic.l2 * part + self.own_dram * traffic.dram * part + self.constant
-        return own, self.other_l2 * traffic.l2 * part + self.other_dram * traffic.dram * part
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,9 @@ from gpuyard.core.arguments import check_number
 from gpuyard.core.interrupts import interrupts_between_steps
 from gpuyard.policies.controller import control
 from gpuyard.policies.partition.deployment import Deployment
+from gpuyard.policies.partition.replanning import Counts, Replanner
 from gpuyard.results import Run, summarise_serving
-from gpuyard.simulation.serving.following import FollowedServer, Replanning, follower
+from gpuyard.simulation.serving.following import FollowedServer, Replanning
 from gpuyard.simulation.serving.tables import requests_table, slices_table
 from gpuyard.simulation.serving.world import SimulatedServer, open_server
 from gpuyard.traces.arrivals import Arrivals
@@ -80,12 +81,19 @@ def _serve(
 
         world = FollowedServer(server, replanning, between)
         try:
-            control(world, follower(server, replanning))
+            control(world, _decide(server, replanning))
         except KeyboardInterrupt:
             stopped_s = server.now_s
             server.admit_no_more()
         server.close()
     return world.switches, stopped_s
+
+
+def _decide(server: SimulatedServer, replanning: Replanning | None) -> Callable[[Counts], Deployment | None]:
+    """The next deployment by what was counted; without replanning it is never asked for."""
+    if replanning is None:
+        return lambda _: None
+    return Replanner(server.deployment, replanning.policy, replanning.tracking, also=server.services).decide
 
 
 def _inputs(deployment: Deployment, arrivals: Arrivals, options: ServingOptions) -> dict[str, Any]:

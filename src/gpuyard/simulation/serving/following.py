@@ -1,9 +1,9 @@
-"""Other deployments while requests come: counted, decided and prepared in the background, as a server does it."""
+"""The simulated server as a world: requests are counted, and other slices prepared while the present ones serve."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -11,7 +11,8 @@ from gpuyard.core.arguments import check_number
 from gpuyard.core.arrays import Ints
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition
-from gpuyard.policies.partition.replanning import Replanner
+from gpuyard.policies.partition.replanning import Counts
+from gpuyard.policies.partition.tracking import Tracking
 from gpuyard.simulation.serving.world import SimulatedServer
 
 AT_ONCE = 200_000
@@ -23,19 +24,12 @@ class Replanning:
     """How a deployment follows its rates."""
 
     policy: Partition
-    period_s: float = 20.0
-    count_every_s: float = 0.5
+    tracking: Tracking = field(default_factory=Tracking)
     preparation_s: float = 12.0
     """Until a new slice is ready; the old ones serve meanwhile."""
 
     def __post_init__(self) -> None:
-        check_number(self.count_every_s, "count_every_s", least=0.001)
-        check_number(self.period_s, "period_s", least=self.count_every_s)
-        check_number(self.preparation_s, "preparation_s", least=0, most=self.period_s)
-
-
-Counts = tuple[Mapping[int | str, int], ...]
-"""Requests of each service, interval by interval, since the last decision."""
+        check_number(self.preparation_s, "preparation_s", least=0, most=self.tracking.period_s)
 
 
 class FollowedServer:
@@ -44,9 +38,9 @@ class FollowedServer:
     def __init__(self, server: SimulatedServer, options: Replanning | None, between: Callable[[], None]) -> None:
         """`between` is called now and then while requests are served; what it raises ends that."""
         self._server, self._options, self._between = server, options, between
-        self._counts = _counts(server, options.count_every_s) if options else np.empty((0, 0), np.int64)
+        self._counts = _counts(server, options.tracking.count_every_s) if options else np.empty((0, 0), np.int64)
         self._counted = 0
-        self._period_end_s = options.period_s if options else np.inf
+        self._period_end_s = options.tracking.period_s if options else np.inf
         self._ready_s = np.inf
         self._prepared: Deployment | None = None
         self.switches = 0
@@ -73,14 +67,14 @@ class FollowedServer:
         """What has been counted since the last period."""
         assert self._options is not None, "a period ends only where rates are followed"
         names = [each.service_id for each in self._server.services]
-        rows = self._counts[self._counted : round(self.now / self._options.count_every_s)]
+        rows = self._counts[self._counted : round(self.now / self._options.tracking.count_every_s)]
         return tuple(dict(zip(names, row.tolist(), strict=True)) for row in rows)
 
     def apply(self, decision: Deployment | None) -> None:
         """Prepare other slices while the present ones serve."""
         assert self._options is not None, "a period ends only where rates are followed"
-        self._period_end_s += self._options.period_s
-        self._counted = round(self.now / self._options.count_every_s)
+        self._period_end_s += self._options.tracking.period_s
+        self._counted = round(self.now / self._options.tracking.count_every_s)
         if decision is not None:
             new = self._server.needs_preparation(decision)
             self._prepared, self._ready_s = decision, self.now + (self._options.preparation_s if new else 0.0)
@@ -91,23 +85,6 @@ class FollowedServer:
             self._server.switch(self._prepared)
             self.switches += 1
             self._prepared, self._ready_s = None, np.inf
-
-
-def follower(server: SimulatedServer, options: Replanning | None) -> Callable[[Counts], Deployment | None]:
-    """Decide about the next deployment by what was counted; None leaves the present one."""
-    if options is None:
-        return lambda _: None
-    replanner = Replanner(
-        server.deployment, options.policy,
-        period_s=options.period_s, count_every_s=options.count_every_s, also=server.services,
-    )  # fmt: skip
-
-    def decide(counts: Counts) -> Deployment | None:
-        for each in counts:
-            replanner.count(each)
-        return replanner.revise()
-
-    return decide
 
 
 def _counts(server: SimulatedServer, every_s: float) -> Ints:

@@ -1,0 +1,136 @@
+"""The controller and the function that decide for a simulated server decide for a real one, too."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import active_children
+from typing import Any
+
+import pytest
+from tests.serving.running import BERT, PATIENCE_S, crowd
+from tests.serving.test_same_rules import planned
+
+from gpuyard.core.service import Service
+from gpuyard.policies.controller import control
+from gpuyard.policies.partition.deployment import Deployment
+from gpuyard.policies.partition.elastic import Elastic
+from gpuyard.policies.partition.replanning import Counts, Replanner
+from gpuyard.policies.partition.tracking import Tracking
+from gpuyard.serving.contracts import emulated_contracts
+from gpuyard.serving.fleet import Workers
+from gpuyard.serving.following import LiveServer
+from gpuyard.serving.front import Front
+from gpuyard.serving.planner import ServingPlanner
+from gpuyard.serving.server import Ports, Server
+from gpuyard.serving.settings import ServeSettings
+from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
+from gpuyard.simulation.serving.following import Replanning
+from gpuyard.traces.arrivals import fluctuating
+
+SERVICES = (Service("vgg16", "vgg16", 10, 400), Service("bert", "bert", 20, 20_000))
+Decided = list[tuple[Counts, Deployment | None]]
+
+
+def recording(decide: Callable[[Any, Counts], Deployment | None], kept: Decided) -> Callable[..., Deployment | None]:
+    def recorded(self: Any, counts: Counts) -> Deployment | None:
+        found = decide(self, counts)
+        kept.append((counts, found))
+        return found
+
+    return recorded
+
+
+def slices(decided: Decided) -> list[object]:
+    return [None if found is None else (found.plan.slices, found.services) for _, found in decided]
+
+
+def again(decide: Callable[[Counts], Deployment | None], decided: Decided) -> Decided:
+    return [(counts, decide(counts)) for counts, _ in decided]
+
+
+@contextmanager
+def planner(deployment: Deployment) -> Iterator[ServingPlanner]:
+    found = ServingPlanner(deployment, Elastic(), Tracking(), deployment.services)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def test_a_server_decides_as_a_replanner_does_about_what_it_has_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: Decided = []
+    monkeypatch.setattr(ServingPlanner, "decide", recording(ServingPlanner.decide, decided))
+    origin, tracking = planned(SERVICES, "4x2080ti"), Tracking.each(0.5)
+    settings = ServeSettings(http_port=0, grpc_port=0, tracking=tracking, prepare_s=0.01)
+
+    async def serve_a_crowd() -> None:
+        ready: asyncio.Future[Ports] = asyncio.get_running_loop().create_future()
+        server = Server(origin, Elastic(), settings, None)
+        running = asyncio.create_task(server.run(ready.set_result))
+        ports = await ready
+        while server.front.switches < 2:
+            await asyncio.to_thread(crowd, ports.http, 480, name="bert", body=BERT)
+        server.stop()
+        await running
+
+    asyncio.run(asyncio.wait_for(serve_a_crowd(), PATIENCE_S))
+    replanner = Replanner(origin, Elastic(), tracking, also=SERVICES)
+    if decided[-1][1] is None:
+        decided.pop()  # it may be that of a process that was ended
+    assert slices(decided) == slices(again(replanner.decide, decided))
+    assert any(found is not None for _, found in decided)
+
+
+def test_the_process_of_a_server_decides_as_the_simulated_server_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    decided: Decided = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Replanner, "decide", recording(Replanner.decide, decided))
+        origin = planned(SERVICES, "4x2080ti")
+        rates: dict[int | str, list[float]] = {"vgg16": [10.0, 200.0, 10.0, 10.0], "bert": [20.0, 20.0, 400.0, 20.0]}
+        simulate_serving(origin, fluctuating(rates, 80, 1), ServingOptions(replanning=Replanning(Elastic())))
+    assert [len(counts) for counts, _ in decided] == [40] * 3
+    assert sum(found is not None for _, found in decided) >= 2
+    with planner(origin) as ours:
+        assert slices(again(ours.decide, decided)) == slices(decided)
+
+
+def test_every_request_is_in_one_snapshot_also_those_that_come_while_a_decision_is_made() -> None:
+    origin = planned(SERVICES, "4x2080ti")
+    counted = []
+
+    async def follow() -> int:
+        front = Front(SERVICES, emulated_contracts(SERVICES, origin), Workers())
+        world = LiveServer(front, Tracking(period_s=0.02, count_every_s=0.01))
+        counting = asyncio.create_task(world.count())
+
+        def decide(counts: Counts) -> None:
+            assert len(counts) >= 2
+            counted.append(sum(each["bert"] for each in counts))
+            if len(counted) <= 5:
+                front.statistics["bert"].arrive(len(counted))
+            elif sum(counted) == 1 + 2 + 3 + 4 + 5:
+                world.end()
+
+        decisions = await asyncio.to_thread(control, world, decide)
+        counting.cancel()
+        return decisions
+
+    assert asyncio.run(asyncio.wait_for(follow(), PATIENCE_S)) == len(counted)
+
+
+def test_a_planner_that_is_closed_while_it_thinks_decides_nothing_and_is_not_replaced(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = set(active_children())
+    with planner(planned(SERVICES, "4x2080ti")) as ours, ThreadPoolExecutor(1) as pool:
+        [process] = set(active_children()) - before
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        asked = pool.submit(ours.decide, ({"bert": 1000},))
+        ours.close()
+        assert asked.result(PATIENCE_S) is None
+        assert set(active_children()) == before
+    assert capfd.readouterr().err == ""
