@@ -98,14 +98,26 @@ STEPS = {
 }
 
 REQUESTS = {
-    "service": "whose request it is",
+    "service": "whose request it is: a service, or an application for the whole way through its stages",
     "arrival_s": "when it came",
-    "start_s": "when its batch began; null: it was in none",
+    "start_s": "when its batch began, of an application the first of them; null: it was not answered",
     "finish_s": "when it was answered; null: it was not",
-    "slice": "which slice ran it: a row of `slices`",
-    "batch": "requests that ran together with it, itself included",
+    "slice": "which slice ran it: a row of `slices`; null for an application",
+    "batch": "requests that ran together with it, itself included; null for an application",
     "outcome": "`served` in time, `late`, `dropped` while it waited since no slice could be in time any more, or "
     "`refused` as it came",
+}
+
+STAGE_REQUESTS = {
+    "request": "for which request: a row of `requests`, from 0",
+    "service": "the stage, as in `traffic/detect`",
+    "arrival_s": "when it was asked: all stages before it had answered",
+    "start_s": "when its batch began; null: it was in none",
+    "finish_s": "when it had answered; null: it did not",
+    "slice": "which slice ran it: a row of `slices`",
+    "batch": "requests that ran together with it, itself included",
+    "outcome": "`served` within the SLO of the application, `late`, `dropped` since its request could not be in time "
+    "any more, be it here or in another stage, or `refused` as it came",
 }
 
 SLICES = {
@@ -133,7 +145,7 @@ SERVICES = {
     "service": "its name",
     "model": "what it runs",
     "planned_rate": "requests a second, on the mean, that its plan is for",
-    "requests": "requests that came",
+    "requests": "requests that came; of a stage, how often it was asked",
     "served": "answered in time",
     "late": "answered too late",
     "dropped": "given up while they waited",
@@ -145,7 +157,8 @@ SERVICES = {
 }
 
 COLUMNS = {
-    "jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS, "requests": REQUESTS, "slices": SLICES,
+    "jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS, "requests": REQUESTS,
+    "stage_requests": STAGE_REQUESTS, "slices": SLICES,
     "services": SERVICES,
 }  # fmt: skip
 

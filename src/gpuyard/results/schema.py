@@ -107,7 +107,7 @@ STEPS = TableSchema(
 
 REQUESTS = TableSchema(
     "requests",
-    "one row for each request to a service, in order of arrival",
+    "one row for each request to a service or an application, in order of arrival",
     {
         "service": pl.String(),
         "arrival_s": pl.Float64(),
@@ -119,6 +119,13 @@ REQUESTS = TableSchema(
     },
     nullable=frozenset({"start_s", "finish_s", "slice", "batch"}),
     main=True,
+)
+
+STAGE_REQUESTS = TableSchema(
+    "stage_requests",
+    "one row for each time that a request of an application asked a stage, in the order of the requests",
+    {"request": pl.Int64(), **REQUESTS.columns},
+    nullable=REQUESTS.nullable,
 )
 
 SLICES = TableSchema(
@@ -140,7 +147,7 @@ SLICES = TableSchema(
 
 SERVICES = TableSchema(
     "services",
-    "one row a service",
+    "one row a service, an application or a stage of one",
     {
         "service": pl.String(),
         "model": pl.String(),
@@ -215,7 +222,10 @@ PROCESSES = TableSchema(
 )
 
 TABLES = {
-    table.name: table for table in (JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, SLICES, SERVICES, COMPLETIONS, PROCESSES)
+    table.name: table for table in (
+        *(JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS, SLICES, SERVICES),
+        *(COMPLETIONS, PROCESSES),
+    )
 }
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""
 
