@@ -92,11 +92,12 @@ static void take_allowed(struct decoding *decoding, unsigned int allowed, enum t
     struct instruction *instruction = decoding->instruction;
     bool is_float = type_is_float(type);
     if (allowed & MAY_ROUND && is_float) take_rounding(decoding);
-    if (allowed & MAY_FLUSH && is_float) instruction->flushes = take(decoding, "ftz");
     if (allowed & MAY_CLIP && is_float) instruction->relu = take(decoding, "relu");
     if (allowed & MAY_HAND_ON_NAN && is_float) instruction->variant = take(decoding, "NaN");
     bool approximate = allowed & MAY_APPROXIMATE && is_float && take_one_of(decoding, "approx full") >= 0;
     if (approximate && type == TYPE_F64) append(key, "upper");
+    bool flushable = is_float && (type != TYPE_F64 || approximate);
+    if (allowed & MAY_FLUSH && flushable) instruction->flushes = take(decoding, "ftz");
     if (allowed & MAY_SATURATE && is_float) instruction->saturates = take(decoding, "sat");
     if (allowed & MAY_SATURATE_WHOLE && !is_float && take(decoding, "sat")) append(key, "sat");
     instruction->carries_in = (allowed & CARRIES_IN) != 0;

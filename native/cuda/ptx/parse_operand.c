@@ -117,6 +117,12 @@ static void read_address(struct parser *parser, struct operand *operand) {
     } else if (accept_mark(parser, '-')) {
         operand->offset -= (int64_t)expect_integer(parser);
     }
+    if (token_is_mark(&parser->tokens.now, ',')) { /* of textures and the like, which nothing here reads */
+        while (!token_is_mark(&parser->tokens.now, ']') && parser->tokens.now.kind != TOKEN_END) tokens_advance(&parser->tokens);
+        expect_mark(parser, ']');
+        *operand = (struct operand){.kind = OPERAND_LIST, .predicate = -1};
+        return;
+    }
     expect_mark(parser, ']');
     if (operand->kind == OPERAND_SOURCE) operand->text = NULL;
     else if (operand->kind == OPERAND_NAME) operand->source = (struct source){SOURCE_NONE, 0};
