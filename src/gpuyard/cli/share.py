@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +25,7 @@ class SharingWorld(StrEnum):
     """Where jobs share a GPU."""
 
     simulated = "simulated"
+    emulated = "emulated"
 
 
 class _RunUnlessNamed(TyperGroup):
@@ -51,7 +53,8 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An experiment: Deft's (JSON) or ours (YAML).")],
     *,
     world: Annotated[
-        SharingWorld, typer.Option(help="simulated: kernel by kernel, in virtual time.")
+        SharingWorld,
+        typer.Option(help="simulated: kernel by kernel, in virtual time; emulated: processes on emulated GPUs."),
     ] = SharingWorld.simulated,
     policy: Annotated[
         list[str] | None,
@@ -70,6 +73,9 @@ def run(
     seconds: Annotated[
         float | None, typer.Option(help="For how long jobs come, instead of what the file says.")
     ] = None,
+    speed: Annotated[
+        float, typer.Option(help="Emulated: the GPU's seconds for one of ours; below 1 a busy machine disturbs less.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of pauses and jobs that come at random.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where run folders, logs and figures go.")] = Path("runs"),
     figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
@@ -84,7 +90,7 @@ def run(
 
     experiment = read_experiment(file, seed=seed, seconds=seconds)
     choices = _choices(experiment, policy, sync_every, sharing)
-    runs = [_one(each, file, seed, world, out) for each in choices]
+    runs = [_one(each, file, seed, world, out, speed) for each in choices]
     rows = [{"policy": one.info["policy"], **row} for one in runs for row in one["processes"].to_dicts()]
     emit(rows, format, columns=COLUMNS if len(runs) == 1 and format == Format.table else ["policy", *COLUMNS])
     if not quiet:
@@ -208,16 +214,28 @@ def _choices(
     return [replace(experiment, policy=name, sharing=device) for name in names]
 
 
-def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWorld, out: Path) -> Run:
+def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWorld, out: Path, speed: float) -> Run:
     from gpuyard.results import folder_name, reserve_next, write_study_logs
-    from gpuyard.simulation.device.engine import simulate_sharing
 
     name = folder_name(f"share-{file.stem}-{experiment.policy}", seed=seed)
     with reserve_next(out / name) as place:
-        found = simulate_sharing(experiment, {"experiment": file.name, "seed": seed, "world": world.value})
-        saved = found.save(place)
+        inputs = {"experiment": file.name, "seed": seed, "world": world.value}
+        saved = _engine(world, speed)(experiment, inputs).save(place)
     write_study_logs(saved, place.target.with_name(f"{place.target.name}-logs"))
     return saved
+
+
+def _engine(world: SharingWorld, speed: float) -> Callable[[SharingExperiment, dict[str, Any]], Run]:
+    from gpuyard.core.arguments import check_number
+
+    check_number(speed, "speed", least=1e-3, most=1e3)
+    if world == SharingWorld.simulated:
+        from gpuyard.simulation.device.engine import simulate_sharing
+
+        return simulate_sharing
+    from gpuyard.emulation.shared_experiment import emulate_sharing
+
+    return lambda experiment, inputs: emulate_sharing(experiment, speed, inputs)
 
 
 def _draw(runs: list[Run], folder: Path, *, quiet: bool) -> None:
