@@ -8,9 +8,11 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+import polars as pl
 
 from benchmarks.document import draw, rows
 from benchmarks.gpulet import at_index, families
+from benchmarks.gpulet import rows as rows_of
 from benchmarks.limits import Figure
 from benchmarks.paper.cases import SHARED, Results
 from benchmarks.paper.section import Study
@@ -24,7 +26,7 @@ from gpuyard.simulation.serving.following import Replanning
 from gpuyard.traces.arrivals import fluctuating, poisson, read_stamps
 
 GPUS = "4x2080ti"
-SECONDS = 20.0
+SECONDS = 60.0
 SEEDS = (1, 2, 3)
 TRACE = SHARED / "traces" / "azure-llm-2023" / "AzureLLMInferenceTrace_conv.csv.gz"
 AVAILABLE = (SHARED / "gpulet").is_dir() and TRACE.is_file()
@@ -49,11 +51,14 @@ class Peak:
         return median(float(run.summary[name]) for run in self.runs)
 
     @property
-    def worst(self) -> str:
-        """The service of which most was not answered in time, with how much."""
-        tops = [run["services"].sort("violations", descending=True).row(0, named=True) for run in self.runs]
-        row = sorted(tops, key=lambda row: float(row["violations"]))[len(tops) // 2]
-        return f"{row['service']}, {row['violations']:.2%}"
+    def worst(self) -> tuple[float, str]:
+        """The service of which most was not answered in time, over all seeds, and how much."""
+        found = pl.concat([run["services"].select("service", "requests", "violations") for run in self.runs])
+        missed = found.group_by("service", maintain_order=True).agg(
+            (pl.col("violations") * pl.col("requests")).sum() / pl.col("requests").sum()
+        )
+        top = missed.sort("violations", descending=True).row(0, named=True)
+        return float(top["violations"]), str(top["service"])
 
 
 def write(_: Results) -> str:
@@ -65,12 +70,16 @@ def _at_the_peak() -> str:
     content = [
         [
             peak.name, str(peak.index), f"{peak.figure('goodput_per_s'):,.0f}", f"{peak.figure('violations'):.2%}",
-            f"{peak.figure('published_violations'):.2%}", peak.worst, f"{peak.figure('worst_p99_of_slo'):.0%}",
+            f"{peak.figure('published_violations'):.2%}", "{1}, {0:.2%}".format(*peak.worst),
+            f"{peak.figure('worst_p99_of_slo'):.0%}",
         ]
         for peak in peaks()
     ]  # fmt: skip
     heads = ["family", "peak index", "in time a second", "not in time", "as gpulet counts", "worst service"]
-    told = f"At the largest index that is planned for, {SECONDS:g} s of requests at random, the median of three seeds:"
+    told = (
+        f"At the largest index that is planned for, batches as long as planned, {SECONDS:g} s of requests at random, "
+        "the median of three seeds, and the worst service over all three:"
+    )
     return f"{told}\n\n{rows([*heads, 'worst p99 of its SLO'], content)}"
 
 
@@ -108,7 +117,7 @@ def _peak(name: str, services: list[Service]) -> Peak:
         low, high = (low, middle) if planned(at_index(services, middle)).plan.unserved else (middle, high)
     deployment = planned(at_index(services, low))
     rates = {each.service_id: each.rate_per_s for each in deployment.services}
-    options = ServingOptions(seconds=SECONDS)
+    options = ServingOptions(buffer=deployment.buffer, seconds=SECONDS)
     runs = [simulate_serving(deployment, poisson(rates, SECONDS, seed), options) for seed in SEEDS]
     return Peak(name, low, tuple(runs))
 
@@ -163,12 +172,19 @@ def checks(_: Results) -> list[Figure]:
         runs[family, FOR_MOST].summary["gpus_in_use"] / runs[family, AGAIN].summary["gpus_in_use"] for family in MEANS
     )
     return [
-        Figure("serving: peaks with at most 1 % not in time", sum(each <= 0.01 for each in missed.values()), least=7),
-        Figure("serving: most that is not in time at a peak", max(missed.values()) * 100, "%", most=2),
+        Figure("serving: most that is not in time at a peak", max(missed.values()) * 100, "%", most=1),
+        Figure("serving: the same of one service", max(peak.worst[0] for peak in peaks()) * 100, "%", most=1),
+        Figure("serving: peaks below the index that gpulet claims", len(_behind()), most=0),
         Figure("serving: late at the peaks", sum(peak.figure("late") for peak in peaks()), most=0),
         *changing,
         Figure("serving: GPUs planned for the most over those of plans that follow", saved, "x", least=1.0),
     ]
+
+
+def _behind() -> list[str]:
+    theirs = {row["family"]: int(row["peak_index"]) for row in rows_of(SHARED, "baseline_peak_index.csv")
+              if row["config"] == "gpulet-int"}  # fmt: skip
+    return [peak.name for peak in peaks() if peak.index < theirs[peak.name]]
 
 
 STUDY = Study("serving", (), write, checks)

@@ -192,10 +192,10 @@ def test_a_model_that_nobody_knows_is_refused_by_the_published_planner_too(
 
 
 def test_more_headroom_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One GPU is enough for a mean of 300 requests a second, not for what comes in 1 of 10,000 seconds."""
+    """One GPU is enough for a mean of 300 requests a second, not if only 1 of 10,000 may be late."""
     (tmp_path / "t.csv").write_text("1\n9,300,142,\n")
     args = (tmp_path / "t.csv", "--gpus", "1x2080ti", "--policy")
     assert planned(capsys, *args, "elastic:tail=0.5")[1]["unserved"] == []
     code, plan = planned(capsys, *args, "elastic:tail=0.9999")
     assert (code, plan["unserved"][0]["rate"]) == (3, 0)
-    assert plan["unserved"][0]["reason"].startswith("its rate is served, but not the peaks")
+    assert plan["unserved"][0]["reason"].startswith("its rate is served, but not its peaks")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SHOWN = ("service", "model", "batch", "rate", "headroom", "predicted_latency_ms", "slo_ms")
 """Of each turn, in a table."""
+SHOWN_PART = 1e-4
+"""Of requests: less is not told in digits."""
 
 
 def show_plan(told: dict[str, Any], format: Format) -> None:
@@ -32,6 +34,7 @@ def show_plan(told: dict[str, Any], format: Format) -> None:
 
 def _say_more(told: dict[str, Any]) -> None:
     say(f"{told['gpus_used']} GPU{'' if told['gpus_used'] == 1 else 's'} used")
+    _say_missed(told)
     for each in told["applications"]:
         if each["predicted_latency_ms"] is not None:
             latency, slo_ms = each["predicted_latency_ms"], each["slo_ms"]
@@ -45,6 +48,16 @@ def _say_more(told: dict[str, Any]) -> None:
         say(f"{count or 'no'} move{'' if count == 1 else 's'}{':' if count else ''}")
         for each in told["moves"]:
             say(f"  {each}")
+
+
+def _say_missed(told: dict[str, Any]) -> None:
+    """How many requests at random are missed, of the service where it is the most."""
+    expected = {each["service"]: each["expected_missed"] for each in told["services"] if each["expected_missed"]}
+    if expected:
+        worst = max(expected, key=lambda name: expected[name])
+        part = expected[worst]
+        most = f"{part:.2%} of {worst}" if part >= SHOWN_PART else f"less than {SHOWN_PART:.2%} of any service"
+        say(f"expected of requests at random: {most} not in time")
 
 
 def show_outlooks(present: Outlook, others: Sequence[tuple[str, Outlook]], format: Format) -> None:

@@ -86,8 +86,10 @@ def run(
 
     Each run is a folder, with a log for each job in Deft's columns beside it. FILE may follow 'gpuyard share' at once.
     """
+    from gpuyard.core.kernel import NOTICE
     from gpuyard.traces.sharing import read_experiment
 
+    NOTICE.quiet = quiet
     experiment = read_experiment(file, seed=seed, seconds=seconds)
     choices = _choices(experiment, policy, sync_every, sharing)
     runs = [_one(each, file, seed, world, out, speed) for each in choices]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Slice
+from gpuyard.policies.partition.rooms import Rooms
 from gpuyard.reports.chart_style import FIXED, GRID, INK, MUTED, PAPER, legend_above, new_figure, to_png, to_svg_alone
 
 if TYPE_CHECKING:
@@ -117,13 +118,13 @@ def _by_gpu(of: Deployment) -> list[list[Slice]]:
 
 
 def _boxes(of: Deployment, slices: list[Slice]) -> Iterator[_Box]:
-    able = of.plan.capacity()
+    loads = {(each.part, each.turn): each.rate / each.able if each.able else 1.0 for each in Rooms(of).turns}
     left = 0.0
     for part in slices:
         busy, bottom = sum(turn.takes_s for turn in part.turns), 0.0
         for turn in part.turns:
             height = turn.takes_s / busy
-            load = min(of.service[turn.service].rate_per_s / able[turn.service], 1.0)
+            load = loads[part, turn]
             name, batch, duty = turn.service, f"batch {turn.batch}", f"{part.period_s * 1000:.0f} ms"
             labels = (f"{name} · {batch} every {duty}", f"{name} · {batch}", f"{name} ×{turn.batch}", f"×{turn.batch}")
             yield _Box(left, bottom, part.thousandths / 10, height, turn.service, load, labels)

@@ -222,11 +222,11 @@ PROCESSES = TableSchema(
 )
 
 TABLES = {
-    table.name: table for table in (
-        *(JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS, SLICES, SERVICES),
-        *(COMPLETIONS, PROCESSES),
+    table.name: table
+    for table in (
+        JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS, SLICES, SERVICES, COMPLETIONS, PROCESSES
     )
-}
+}  # fmt: skip
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""
 
 

@@ -52,7 +52,7 @@ SHIPPED: dict[str, Any] = {
 
 def changed(**changes: Any) -> dict[str, Any]:
     """The shipped file with other values: `device_id`, `A_priority`, `A_control_controlsync`; None takes one away."""
-    content = json.loads(json.dumps(SHIPPED))
+    content: dict[str, Any] = json.loads(json.dumps(SHIPPED))
     for place, value in changes.items():
         where, name = content, place
         if place[:2] in ("A_", "B_"):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.interface import PartitionPlan, Slice
+from gpuyard.policies.partition.check_tail import MOST_PLACES, RandomTurn
+from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT, USABLE_MEMORY, network_gbit
 
@@ -52,6 +55,23 @@ class _Gpu:
         """The period in truth: turns that take longer than it make it as long as they are."""
         return max(part.period_s * 1000.0, self.busy_ms(part))
 
+    def at_random(self, part: Slice, turn: Turn) -> RandomTurn:
+        """A turn as requests at random see it: it comes round as soon as it can."""
+        others = [each for other in self.slices if other is not part for each in self.running(other)]
+        percent, model = part.thousandths // 10, self.model(turn.service)
+        sizes = [self.latency.beside_ms(model, size, percent, others) for size in range(1, turn.batch + 1)]
+        rest = self.busy_ms(part) - sizes[-1] if len(part.turns) > 1 else 0.0
+        return RandomTurn(tuple(sizes), rest, self.services[turn.service].slo_ms)
+
+
+class _Share(NamedTuple):
+    """A turn of a service, and what it can do in a second if requests come evenly."""
+
+    gpu: _Gpu
+    part: Slice
+    turn: Turn
+    rate: float
+
 
 def violations(
     plan: PartitionPlan, services: Sequence[Service], cluster: Cluster, latency: Mapping[str, LatencyModel]
@@ -66,23 +86,87 @@ def violations(
         _Gpu(f"{node}, GPU {gpu}", kinds[node].gpu_type, tuple(parts), latency[kinds[node].gpu_type], by_id)
         for (node, gpu), parts in slices.items()
     ]
-    served = _served(gpus)
-    found = [broken for gpu in gpus for broken in (*_unusable(gpu), *_too_much(gpu, served), *_too_late(gpu))]
+    claims = _Claims(plan, by_id, _shares(gpus))
+    found = [broken for gpu in gpus for broken in (*_unusable(gpu), *_too_much(gpu, claims), *_too_late(gpu))]
     for service in services:
-        rate = served.get(service.service_id, 0.0) + plan.unserved.get(service.service_id, 0.0)
+        rate = claims.evenly(service.service_id) + plan.unserved.get(service.service_id, 0.0)
         if rate < service.rate_per_s * (1 - ROUNDING):
             found.append(Violation(str(service.service_id), "requests a second", rate, service.rate_per_s))
+        elif claims.made(service.service_id) and not claims.kept(service.service_id):
+            rule, most = f"requests a second at random, {plan.tail:.6g} in time", claims.at_random(service.service_id)
+            found.append(Violation(str(service.service_id), rule, sum(most), service.rate_per_s))
     return found
 
 
-def _served(gpus: list[_Gpu]) -> dict[int | str, float]:
-    """Requests a second of each service that all slices can do."""
-    total: dict[int | str, float] = defaultdict(float)
+def _shares(gpus: list[_Gpu]) -> dict[int | str, list[_Share]]:
+    """All turns of each service."""
+    found: dict[int | str, list[_Share]] = defaultdict(list)
     for gpu in gpus:
         for part in gpu.slices:
             for turn in part.turns:
-                total[turn.service] += turn.batch * 1000.0 / gpu.period_ms(part)
-    return total
+                found[turn.service].append(_Share(gpu, part, turn, turn.batch * 1000.0 / gpu.period_ms(part)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Claims:
+    """What a plan says of each service's requests: served if they come evenly, and mostly if at random."""
+
+    plan: PartitionPlan
+    services: Mapping[int | str, Service]
+    shares: Mapping[int | str, list[_Share]]
+
+    def evenly(self, name: int | str) -> float:
+        """Requests a second that all its turns can do."""
+        return sum(each.rate for each in self.shares.get(name, []))
+
+    def made(self, name: int | str) -> bool:
+        """Whether a plan says anything of requests at random."""
+        return self.plan.tail is not None and name not in self.plan.unserved and name in self.shares
+
+    def kept(self, name: int | str) -> bool:
+        """With all its turns loaded alike, with a queue of its own or one for all; or as each can be."""
+        load, missed = self.services[name].rate_per_s / self.evenly(name), self._missed
+        turns = self._turns(name)
+        return (
+            all(turn.keeps(load, missed) or turn.with_places(int(places)).keeps(load, missed) for turn, places in turns)
+            or sum(self.at_random(name)) >= self.services[name].rate_per_s
+        )
+
+    def _turns(self, name: int | str) -> list[tuple[RandomTurn, float]]:
+        """Its turns, and how many places all of them together have in the time of one round of each."""
+        turns = [each.gpu.at_random(each.part, each.turn) for each in self.shares[name]]
+        return [
+            (turn, max(min(self.evenly(name) * turn.round_ms / 1000.0, MOST_PLACES), turn.places)) for turn in turns
+        ]
+
+    def at_random(self, name: int | str) -> list[float]:
+        """Requests a second for which each of its turns keeps the promise.
+
+        All turns of a service have one queue. In the time of one round of a turn they have so many places together,
+        and each turn is loaded as one that has them all; between whole numbers of places, in proportion.
+        """
+        found = []
+        for each, (turn, places) in zip(self.shares[name], self._turns(name), strict=True):
+            below = turn.with_places(int(places)).most_load(self._missed)
+            above = turn.with_places(ceil(places)).most_load(self._missed) if places % 1.0 else below
+            found.append((below + (above - below) * (places % 1.0)) * each.rate)
+        return found
+
+    @property
+    def _missed(self) -> float:
+        return (1.0 - (self.plan.tail or 0.0)) * (1 + ROUNDING)
+
+    def network(self, gpu: _Gpu, *, at_random: bool) -> float:
+        """What of the network a GPU needs, if turns get requests by what they do in either case."""
+        total = 0.0
+        for name, shares in self.shares.items():
+            if any(each.gpu is gpu for each in shares):
+                able = self.at_random(name) if at_random and self.made(name) else [each.rate for each in shares]
+                load = min(1.0, self.services[name].rate_per_s / sum(able))
+                here = sum(rate for rate, each in zip(able, shares, strict=True) if each.gpu is gpu)
+                total += network_gbit(gpu.latency.gpu.models[gpu.model(name)].input_bytes, here * load)
+        return total
 
 
 def _unusable(gpu: _Gpu) -> list[Violation]:
@@ -91,19 +175,16 @@ def _unusable(gpu: _Gpu) -> list[Violation]:
     return [Violation(f"{gpu.name}, {turn.service}", "turns on a GPU type that it cannot use", 1, 0) for turn in wrong]
 
 
-def _too_much(gpu: _Gpu, served: Mapping[int | str, float]) -> list[Violation]:
+def _too_much(gpu: _Gpu, claims: _Claims) -> list[Violation]:
     share = sum(part.thousandths for part in gpu.slices)
     models = gpu.latency.gpu.models
     memory = sum(
         CONTEXT_MB + sum(models[gpu.model(turn.service)].memory_mb for turn in part.turns)
         for part in gpu.slices if part.turns
     )  # fmt: skip
-    network = 0.0
-    for part in gpu.slices:
-        for turn in part.turns:
-            able = turn.batch * 1000.0 / gpu.period_ms(part)
-            asked = able * min(1.0, gpu.services[turn.service].rate_per_s / served[turn.service])
-            network += network_gbit(models[gpu.model(turn.service)].input_bytes, asked)
+    network = claims.network(gpu, at_random=False)
+    if network > NETWORK_GBIT * (1 + ROUNDING):
+        network = claims.network(gpu, at_random=True)
     limits = [
         ("thousandths of the GPU", share, WHOLE), ("MB of memory", memory, USABLE_MEMORY * gpu.latency.gpu.memory_mb),
         ("Gbit/s of input", network, NETWORK_GBIT),

@@ -21,14 +21,16 @@ import numpy as np
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.limits import CONTEXT_MB
+from gpuyard.policies.partition.tail import Loads
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
 MOST_ON_A_SLICE = 3
 """Services that take turns on one slice."""
 STEPS = np.array((1, 2, 3, 4, 6, 8, 12, 16, 24))
 """Batches of two of three services that share a slice; the third's is as large as that allows."""
-PRESSURES = (0.0, 0.1, 0.2, 0.35)
-"""Of others on the GPU, for which contents are made: those for a high one are there for noisy neighbours."""
+ROOMS = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0), (0.35, 1.0), (0.1, 0.8), (0.1, 0.65))
+"""Such a pressure, and the part of half the SLO that all turns may take: with a shorter period fewer are served evenly,
+but requests that come all at once have another chance."""
 ROUNDING = 1e-9
 
 Held = tuple[tuple[int, int], ...]
@@ -44,6 +46,8 @@ class TurnSizes(NamedTuple):
     """The own part of the interference factor."""
     pressure: Floats
     """On others."""
+    shrinks: Floats
+    """What part of a batch's time goes evenly with its requests."""
 
     def takes_ms(self, pressure: float, buffer: float) -> Floats:
         """Each turn beside such a pressure."""
@@ -69,28 +73,42 @@ class Contents:
     """All that slices of a kind of GPU may hold, as arrays over contents, and over their turns where it says so."""
 
     buffer: float
+    loads: Loads
+    wanted: Floats  # services: requests a second
     percent: Ints
     service: Ints  # content x turn: its number, or how many there are where there is no turn
     batch: Floats  # content x turn
     raw_ms: Floats  # content x turn
     own: Floats  # content x turn: the own part of the interference factor
-    gathering_ms: Floats
+    gathering_ms: Floats  # content x turn
+    shrinks: Floats  # content x turn: what part of its time goes evenly with its requests
+    slo_ms: Floats  # content x turn
     pressure: Floats  # on others
     half_slo_ms: Floats  # of the tightest
     memory_mb: Floats
 
-    def busy_ms(self, rows: Ints | slice, pressure: Floats | float) -> Floats:
-        """The turns of one period, beside such a pressure."""
+    def takes_ms(self, rows: Ints | slice, pressure: Floats | float) -> Floats:
+        """Content x turn: what each takes, beside such a pressure; the sum is the period."""
         factor = np.maximum(1.0, self.own[rows] + np.asarray(pressure)[..., None])
-        total: Floats = ((self.raw_ms[rows] * factor).sum(axis=-1) + self.gathering_ms[rows]) * self.buffer
-        return total
+        takes: Floats = (self.raw_ms[rows] * factor + self.gathering_ms[rows]) * self.buffer
+        return takes
+
+    def rates(self, rows: Ints | slice, takes_ms: Floats) -> Floats:
+        """Content x turn: the requests a second that each can take."""
+        period, batch = np.maximum(takes_ms.sum(axis=-1, keepdims=True), ROUNDING), self.batch[rows]
+        window, part = (self.slo_ms[rows] - takes_ms) / period, takes_ms / period
+        alone = (batch > 0).sum(axis=-1, keepdims=True) == 1
+        together = np.append(self.wanted, 0.0)[self.service[rows]] * period / 1000.0
+        most = self.loads.part(batch, window, self.shrinks[rows] * part, alone, together)
+        rates: Floats = batch * 1000.0 / period * most
+        return rates
 
     def values(self, prices: Floats, caps: Floats, pressure: float) -> Floats:
         """What each is worth at such prices of a request a second; more than the caps of a service is of no use."""
-        busy = self.busy_ms(slice(None), pressure)
-        rates = np.minimum(self.batch * (1000.0 / busy)[:, None], np.append(caps, 0.0)[self.service])
+        takes = self.takes_ms(slice(None), pressure)
+        rates = np.minimum(self.rates(slice(None), takes), np.append(caps, 0.0)[self.service])
         worth: Floats = (rates * np.append(prices, 0.0)[self.service]).sum(axis=1)
-        return np.where(busy <= self.half_slo_ms + ROUNDING, worth, 0.0)
+        return np.where(takes.sum(axis=1) <= self.half_slo_ms + ROUNDING, worth, 0.0)
 
     def held(self, row: int) -> Held:
         """The services of a content, each with its batch."""
@@ -99,7 +117,15 @@ class Contents:
 
 
 def contents_of(
-    turns: Mapping[int, TurnSizes], half_slo_ms: Floats, memory_mb: Floats, usable: Ints, *, buffer: float, most: int
+    turns: Mapping[int, TurnSizes],
+    half_slo_ms: Floats,
+    memory_mb: Floats,
+    usable: Ints,
+    *,
+    buffer: float,
+    most: int,
+    loads: Loads,
+    wanted: Floats,
 ) -> Contents:
     """List what slices may hold: up to so many of the services that may use this kind of GPU.
 
@@ -107,11 +133,17 @@ def contents_of(
     """
     parts = []
     for percent, each in turns.items():
-        levels = PRESSURES if each.pressure.any() else PRESSURES[:1]
-        takes = np.stack([each.takes_ms(level, buffer) for level in levels])
+        rooms = _rooms(loads, pressed=bool(each.pressure.any()))
+        takes = [(each.takes_ms(level, buffer), half_slo_ms * part) for level, part in rooms]
         service, batch = _listed(takes, half_slo_ms, usable, most)
         parts.append(_looked_up(percent, service, batch, each, half_slo_ms, memory_mb))
-    return _joined(parts, buffer)
+    return _joined(parts, buffer, loads, wanted)
+
+
+def _rooms(loads: Loads, *, pressed: bool) -> list[tuple[float, float]]:
+    """Those of ROOMS that differ, where requests come evenly or nobody presses on others."""
+    useful = [(level if pressed else 0.0, part) for level, part in ROOMS if part == 1.0 or loads.table is not None]
+    return list(dict.fromkeys(useful))
 
 
 def contents_with(
@@ -120,6 +152,8 @@ def contents_with(
     memory_mb: Floats,
     held: Sequence[tuple[int, Held]],
     buffer: float,
+    loads: Loads,
+    wanted: Floats,
 ) -> Contents:
     """Just these contents, each with the size of its slice."""
     parts = []
@@ -127,15 +161,15 @@ def contents_with(
         filled = (*each, *((len(half_slo_ms), 0),) * (MOST_ON_A_SLICE - len(each)))
         service, batch = np.array([filled]).transpose(2, 0, 1)
         parts.append(_looked_up(percent, service, batch, turns[percent], half_slo_ms, memory_mb))
-    return _joined(parts, buffer)
+    return _joined(parts, buffer, loads, wanted)
 
 
-_Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
+_Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 
 
-def _joined(parts: Sequence[_Columns], buffer: float) -> Contents:
+def _joined(parts: Sequence[_Columns], buffer: float, loads: Loads, wanted: Floats) -> Contents:
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
-    return Contents(buffer, *columns)
+    return Contents(buffer, loads, wanted, *columns)
 
 
 def _looked_up(
@@ -147,20 +181,23 @@ def _looked_up(
     return (
         np.full(len(service), percent), service, batch.astype(np.float64),
         np.where(there, turns.raw_ms[place], 0.0), np.where(there, turns.own[place], 0.0),
-        np.where(there, turns.gathering_ms[place], 0.0).sum(axis=1), pressure,
+        np.where(there, turns.gathering_ms[place], 0.0), np.where(there, turns.shrinks[place], 0.0),
+        np.where(there, 2 * half_slo[number], np.inf), pressure,
         np.where(there, half_slo[number], np.inf).min(axis=1, initial=np.inf),
         CONTEXT_MB + np.where(there, memory[number], 0.0).sum(axis=1),
     )  # fmt: skip
 
 
-def _listed(takes: Floats, half_slo: Floats, usable: Ints, most: int) -> tuple[Ints, Ints]:
+def _listed(
+    takes: Sequence[tuple[Floats, Floats]], half_slo: Floats, usable: Ints, most: int
+) -> tuple[Ints, Ints]:  # fmt: skip
     """Service and batch of each turn, without repetition and in a fixed order."""
     kinds = [_singles, _pairs, _threes][:most]
     found = [np.zeros((0, 2 * MOST_ON_A_SLICE), dtype=np.int64)]
     for size, kind in enumerate(kinds, start=1):
         groups = np.array(list(combinations(usable.tolist(), size)), dtype=np.int64).reshape(-1, size)
-        for level in takes if len(groups) else ():
-            for group, batches in kind(level, groups, half_slo):
+        for level, room in takes if len(groups) else ():
+            for group, batches in kind(level, groups, room):
                 filled = np.full((len(group), 2 * MOST_ON_A_SLICE), len(half_slo), dtype=np.int64)
                 filled[:, :size] = groups[group]
                 filled[:, MOST_ON_A_SLICE:] = 0

@@ -15,6 +15,7 @@ from gpuyard.policies.partition.deployment import Deployment, cluster_of
 from gpuyard.policies.partition.deployment_rules import check_deployment, check_unique
 from gpuyard.policies.partition.deployment_schema import ApplicationEntry, DeviceEntry, PlanFile, SliceEntry
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
+from gpuyard.policies.partition.rooms import Rooms
 from gpuyard.profiles.checking import check
 from gpuyard.profiles.inference import InferenceModel, Interference, ServingGpu, TensorKind, Traffic
 from gpuyard.profiles.json_files import read_json
@@ -27,13 +28,14 @@ def as_json(of: Deployment) -> dict[str, Any]:
     """All of a deployment, and what its plan does not keep; GPUs are numbered through all nodes."""
     model = {each.service_id: each.model for each in of.services}
     kinds = [of.cluster.kinds[kind] for kind in of.cluster.node_kind]
-    able = of.plan.capacity()
+    rooms = Rooms(of)
     return {
         "gpuyard": VERSION,
         "feasible": not of.plan.unserved,
+        "tail": of.plan.tail,
         "gpus_used": of.plan.gpus,
         "violations": [str(each) for each in of.violations()],
-        "slices": [_slice(of, each) for each in of.plan.slices],
+        "slices": [_slice(rooms, number) for number in range(len(of.plan.slices))],
         "unserved": [
             {"service": name, "model": model[name], "rate": rate, "reason": of.plan.why[name]}
             for name, rate in of.plan.unserved.items()
@@ -46,9 +48,10 @@ def as_json(of: Deployment) -> dict[str, Any]:
             {
                 "service": each.service_id, "model": each.model, "rate": each.rate_per_s, "slo_ms": each.slo_ms,
                 "priority": each.priority, "gpu_types": each.gpu_types,
-                "capacity": able.get(each.service_id, 0.0),
-                "headroom": able.get(each.service_id, 0.0) - each.rate_per_s,
+                "capacity": rooms.able(each.service_id),
+                "headroom": rooms.headroom(each.service_id),
                 "predicted_latency_ms": _known(of.answer_ms(each.service_id)),
+                "expected_missed": rooms.missed(each.service_id),
             }
             for each in of.services
         ],
@@ -107,23 +110,22 @@ def _known(figure: float) -> float | None:
     return figure if figure < inf else None
 
 
-def _slice(of: Deployment, part: Slice) -> dict[str, Any]:
-    """One slice; all slices of a service are loaded alike, and none with more than it can do."""
-    capacity = of.plan.capacity()
-    models = []
-    for turn in part.turns:
-        service = of.service[turn.service]
-        load = min(service.rate_per_s / capacity[turn.service], 1.0)
-        models.append({
-            "service": turn.service,
-            "model": service.model,
-            "batch": turn.batch,
-            "rate": turn.batch / part.period_s * load,
-            "headroom": turn.batch / part.period_s * (1.0 - load),
-            "takes_ms": turn.takes_s * 1000,
+def _slice(rooms: Rooms, number: int) -> dict[str, Any]:
+    """One slice."""
+    of, part = rooms.of, rooms.of.plan.slices[number]
+    models = [
+        {
+            "service": room.turn.service,
+            "model": of.service[room.turn.service].model,
+            "batch": room.turn.batch,
+            "rate": room.rate,
+            "headroom": rooms.turn_headroom(room),
+            "takes_ms": room.turn.takes_s * 1000,
             "predicted_latency_ms": part.answer_s * 1000,
-            "slo_ms": service.slo_ms,
-        })  # fmt: skip
+            "slo_ms": of.service[room.turn.service].slo_ms,
+        }
+        for room in rooms.turns_of(number)
+    ]
     return {
         "gpu": of.gpu_number(part),
         "share": part.thousandths / 1000,
@@ -163,7 +165,7 @@ def _deployment(found: PlanFile) -> Deployment:
               for gpu in range(int(count))]  # fmt: skip
     slices = tuple(_read_slice(each, places, known) for each in found.slices)
     missing = {each.service: each.rate for each in found.unserved}
-    plan = PartitionPlan(slices, missing, {each.service: each.reason for each in found.unserved})
+    plan = PartitionPlan(slices, missing, {each.service: each.reason for each in found.unserved}, found.tail)
     applications = tuple(_read_application(each) for each in found.applications)
     whole = Deployment(
         services, cluster, plan, found.buffer, found.interference, found.published, found.latencies, applications,

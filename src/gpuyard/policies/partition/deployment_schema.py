@@ -29,6 +29,7 @@ class ServiceEntry(Strict):
     capacity: NotNegative = 0.0
     headroom: float = 0.0
     predicted_latency_ms: Positive | None = None
+    expected_missed: NotNegative | None = None
 
 
 class TurnEntry(Strict):
@@ -111,6 +112,7 @@ class PlanFile(Strict):
 
     gpuyard: str
     feasible: bool
+    tail: float | None = Field(default=None, ge=0.5, le=0.9999)
     gpus_used: int
     violations: list[str]
     slices: list[SliceEntry]

@@ -79,11 +79,13 @@ class Filling:
 
     @cached_property
     def _slots(self) -> list[dict[int, Slots]]:
-        most = self.problem.most_models
-        half_slo = self.problem.half_slo_ms
+        of = self.problem
         return [
-            {percent: Slots(table, turns, half_slo, most) for percent, turns in table.turns.items()}
-            for table in self.problem.tables
+            {
+                percent: Slots(table, turns, of.half_slo_ms, of.most_models, of.loads, of.wanted)
+                for percent, turns in table.turns.items()
+            }
+            for table in of.tables
         ]
 
     def _use(self, kind: GpuWays, ways: Ways) -> None:

@@ -60,6 +60,8 @@ class PartitionPlan:
     unserved: Mapping[int | str, float] = field(default_factory=dict)
     why: Mapping[int | str, str] = field(default_factory=dict)
     """What is missing for each of these services."""
+    tail: float | None = None
+    """The part of requests at random that every service answers in time, but for those with something missing."""
 
     @property
     def gpus(self) -> int:
@@ -67,7 +69,7 @@ class PartitionPlan:
         return len({(each.node, each.gpu) for each in self.slices if each.turns})
 
     def capacity(self) -> dict[int | str, float]:
-        """Requests a second that all slices together can do for each service."""
+        """Requests a second that all slices together can do for each service, if they come evenly."""
         total: dict[int | str, float] = {}
         for each in self.slices:
             for turn in each.turns:

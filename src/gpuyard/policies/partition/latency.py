@@ -76,7 +76,11 @@ class LatencyModel:
         """All that is known of a model's batches on a slice."""
         between = self.gpu.interference if self.interference else None
         found = _curves(self.gpu.models[model], percent, self._interpolation, between)
-        return Curves(*(tuple(accumulate(each, max)) for each in found)) if self._growing else found
+        return _growing(found) if self._growing else found
+
+    def shrinks(self, model: str, batch: int, percent: int) -> float:
+        """What part of a batch's time goes evenly with its requests, at the least: 0 if fewer take as long."""
+        return self.curves(model, percent).shrinks[batch - 1]
 
     def factor(self, own: Running, others: Iterable[Running]) -> float:
         """How many times as long a batch takes beside others."""
@@ -113,6 +117,21 @@ class Curves(NamedTuple):
     gathering_ms: tuple[float, ...]
     own: tuple[float, ...]
     pressure: tuple[float, ...]
+    shrinks: tuple[float, ...]
+    """What part of its time goes evenly with its requests, at the least: a line that no smaller batch is above."""
+
+
+def _shrinks(raw_ms: Sequence[float], gathering_ms: Sequence[float]) -> tuple[float, ...]:
+    """Neighbours stretch what a batch takes alone, but not what it takes to put together: the worse of both counts."""
+    found = [0.0]
+    for last in range(1, len(raw_ms)):
+        whole, raw = raw_ms[last] + gathering_ms[last], raw_ms[last]
+        missing = [
+            (1.0 - max((raw_ms[k] + gathering_ms[k]) / whole, raw_ms[k] / raw)) * (last + 1) / (last - k)
+            for k in range(last)
+        ]  # fmt: skip
+        found.append(max(min(missing), 0.0))
+    return tuple(found)
 
 
 @lru_cache(maxsize=4096)
@@ -120,13 +139,27 @@ def _curves(model: InferenceModel, percent: int, reading: Interpolation, between
     batches = range(1, BATCHES + 1)
     parts = [between.parts(model.traffic_of(batch), percent) if between else (1.0, 0.0) for batch in batches]
     own, pressure = zip(*parts, strict=True)
-    return Curves(tuple(reading(model, each, percent) for each in batches), tuple(model.gathering_ms), own, pressure)
+    raw, gathering = tuple(reading(model, each, percent) for each in batches), tuple(model.gathering_ms)
+    return Curves(raw, gathering, own, pressure, _shrinks(raw, gathering))
+
+
+@lru_cache(maxsize=4096)
+def _growing(of: Curves) -> Curves:
+    """Every batch as the worst of those up to it."""
+    raw, gathering, own, pressure = (tuple(accumulate(each, max)) for each in of[:4])
+    return Curves(raw, gathering, own, pressure, _shrinks(raw, gathering))
 
 
 def usable_types(service: Service, gpu_types: Sequence[str]) -> tuple[str, ...]:
     """Those of these GPU types that a service can use, by whatever names it has for them."""
     keys = {gpu_key(name) for name in service.gpu_types.split("|") if name.strip()}
     return tuple(each for each in gpu_types if not keys or gpu_key(each) in keys)
+
+
+def by_node(latency: Mapping[str, LatencyModel], cluster: Cluster) -> dict[str, LatencyModel]:
+    """What batches take on each node of a cluster, from what they take on each GPU type."""
+    kinds = (cluster.kinds[kind].gpu_type for kind in cluster.node_kind)
+    return {name: latency[kind] for name, kind in zip(cluster.node_names, kinds, strict=True)}
 
 
 def latency_models(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from gpuyard.policies.partition.deployment import Deployment
-from gpuyard.policies.partition.interface import PartitionPlan, Slice
+from gpuyard.policies.partition.interface import Slice
 
 Place = tuple[str, int]
 """A node, and one of its GPUs."""
@@ -88,7 +88,7 @@ def with_fewest_moves(before: Deployment, after: Deployment, among: Sequence[Pla
         target |= {used[row]: places[column] for row, column in zip(rows, columns, strict=True)}
     slices = [_at(part, target[part.node, part.gpu]) for part in after.plan.slices if (part.node, part.gpu) in target]
     slices.sort(key=after.gpu_number)
-    return replace(after, plan=PartitionPlan(tuple(slices), after.plan.unserved, after.plan.why))
+    return replace(after, plan=replace(after.plan, slices=tuple(slices)))
 
 
 def _at(part: Slice, place: Place) -> Slice:

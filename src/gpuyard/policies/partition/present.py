@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -10,13 +10,13 @@ from gpuyard.core.cluster import NodeKind
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition, PartitionPlan, Slice
+from gpuyard.policies.partition.latency import by_node
 from gpuyard.policies.partition.moves import Place
-from gpuyard.policies.partition.tail import planned_rate
+from gpuyard.policies.partition.problem import HEADROOM, NEEDED
 from gpuyard.policies.partition.tuning import Layout, Tuner, held_by
+from gpuyard.policies.partition.turn_rates import service_rates
 
 ROUNDING = 1e-9
-MISSING = "more GPUs are needed than there are"
-PEAKS = f"its rate is served, but not its peaks: {MISSING}"
 
 Layouts = dict[Place, Layout]
 
@@ -35,16 +35,13 @@ class Present:
 
     @cached_property
     def needed(self) -> dict[int | str, float]:
-        """What must be planned for each service: what the policy would."""
-        return {each.service_id: self._plan_for(each.rate_per_s) for each in self.services}
+        """Requests a second of each service."""
+        return {each.service_id: each.rate_per_s for each in self.services}
 
     @property
     def tail(self) -> float | None:
         """Of the policy, if it plans for peaks."""
         return getattr(self.policy, "tail", None)
-
-    def _plan_for(self, rate: float) -> float:
-        return rate if self.tail is None else max(rate, planned_rate(rate, self.tail))
 
     @cached_property
     def allowed(self) -> tuple[Place, ...]:
@@ -67,7 +64,7 @@ class Present:
     @cached_property
     def tuners(self) -> dict[str, Tuner]:
         """By GPU type."""
-        return {kind: Tuner(self.blank.service, latency) for kind, latency in self.blank.latency.items()}
+        return {kind: Tuner(self.blank.service, latency, self.tail) for kind, latency in self.blank.latency.items()}
 
     def tuner(self, place: Place) -> Tuner:
         """Of the kind that this GPU is."""
@@ -97,10 +94,10 @@ class Present:
     @cached_property
     def _able_of(self) -> Callable[[str, Layout], Mapping[int | str, float]]:
         """Requests a second of one GPU of a kind; the same are asked for again and again."""
-        return cache(lambda kind, layout: PartitionPlan(self.tuners[kind].cut(("", 0), layout)).capacity())
+        return cache(lambda kind, layout: self.tuners[kind].rates(layout))
 
     def able(self, layouts: Mapping[Place, Layout]) -> dict[int | str, float]:
-        """Requests a second that all these GPUs can do."""
+        """Requests a second that all these GPUs can take."""
         total: dict[int | str, float] = {}
         for place, layout in layouts.items():
             for name, rate in self._able_of(self.kind(place), layout).items():
@@ -124,15 +121,17 @@ class Present:
 
     def told(self, slices: tuple[Slice, ...]) -> Deployment:
         """A deployment of these slices that says what it leaves unserved."""
-        able = PartitionPlan(slices).capacity()
+        able, most = self.taken(slices), PartitionPlan(slices).capacity()
         short = {
-            each.service_id: max(each.rate_per_s - able.get(each.service_id, 0.0), 0.0) for each in self.services
-            if able.get(each.service_id, 0.0) < self.needed[each.service_id] * (1 - 1e-6)
+            name: max(rate - most.get(name, 0.0), 0.0) for name, rate in self.needed.items()
+            if able.get(name, 0.0) < rate * (1 - 1e-6)
         }  # fmt: skip
-        return replace(
-            self.blank,
-            plan=PartitionPlan(slices, short, {name: MISSING if rate else PEAKS for name, rate in short.items()}),
-        )
+        why = {name: NEEDED if rate else HEADROOM for name, rate in short.items()}
+        return replace(self.blank, plan=PartitionPlan(slices, short, why, self.tail))
+
+    def taken(self, slices: Sequence[Slice]) -> dict[int | str, float]:
+        """Requests a second that these slices can take of each service."""
+        return service_rates(slices, self.blank.service, by_node(self.blank.latency, self.blank.cluster), self.tail)
 
     def valid(self, found: Deployment) -> Deployment | None:
         """Itself, if all is served and every promise kept."""

@@ -15,14 +15,15 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.contents import Held, TurnSizes, contents_of, contents_with, turns_of
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
+from gpuyard.policies.partition.latency import LatencyModel, Running, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
-from gpuyard.policies.partition.tail import planned_rate
+from gpuyard.policies.partition.tail import Loads, loads
+from gpuyard.policies.partition.turn_rates import Rates, service_rates
 from gpuyard.policies.partition.ways import GpuWays, Space, Ways, layouts
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
 NEEDED = "more GPUs are needed than there are"
-HEADROOM = "its rate is served, but not the peaks that its tail allows for: more GPUs are needed than there are"
+HEADROOM = "its rate is served, but not its peaks: more GPUs are needed than there are"
 ROUNDING = 1e-6
 NEIGHBOUR = 0.12
 """A usual pressure of what is on the other slice."""
@@ -58,15 +59,19 @@ class Problem:
     cluster: Cluster
     latency: Mapping[str, LatencyModel]
     tail: float | None
-    """Of seconds in which no more comes than is planned for; None: the mean is planned for."""
+    """The part of requests at random that is to be answered in time; None: they come evenly."""
     most_models: int
     cuts: bool
 
     @cached_property
     def wanted(self) -> Floats:
-        """Requests a second that are planned for."""
-        rates = [each.rate_per_s for each in self.services]
-        return np.array(rates if self.tail is None else [planned_rate(each, self.tail) for each in rates])
+        """Requests a second."""
+        return np.array([each.rate_per_s for each in self.services])
+
+    @cached_property
+    def loads(self) -> Loads:
+        """What turns can take."""
+        return loads(self.tail)
 
     @cached_property
     def gpus(self) -> Ints:
@@ -110,8 +115,10 @@ class Problem:
         rates = {}
         for percent, turns in table.turns.items():
             takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
-            in_time = takes <= self.half_slo_ms[:, None]
-            rates[percent] = np.where(in_time, np.arange(1, BATCHES + 1) * 1000.0 / takes, ROUNDING).max(axis=1)
+            half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
+            together = self.wanted[:, None] * takes / 1000.0
+            part = self.loads.part(batch, 2 * half / takes - 1.0, turns.shrinks, np.True_, together)
+            rates[percent] = np.where(takes <= half, part * batch * 1000.0 / takes, ROUNDING).max(axis=1)
         best: Floats = np.max([rates[WHOLE_GPU], *(rates[a] + rates[b] for a, b in layouts(list(rates)))], axis=0)
         return best
 
@@ -124,14 +131,16 @@ class Problem:
         turns = {percent: each.of(numbers) for percent, each in table.turns.items()}
         contents = contents_of(
             turns, self.half_slo_ms[numbers], table.model_mb[numbers], np.flatnonzero(table.usable[numbers]),
-            buffer=table.buffer, most=self.most_models,
+            buffer=table.buffer, most=self.most_models, loads=self.loads, wanted=self.wanted[numbers],
         )  # fmt: skip
         return GpuWays(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
 
     def kind_with(self, kind: int, held: Sequence[tuple[int, Held]]) -> GpuWays:
         """One kind of GPU with just these contents, for any of the services."""
         table = self.tables[kind]
-        contents = contents_with(table.turns, self.half_slo_ms, table.model_mb, held, table.buffer)
+        contents = contents_with(
+            table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads, self.wanted
+        )
         return GpuWays(kind, contents, table.gpu_mb, table.gbit, self.wanted)
 
     @cached_property
@@ -168,15 +177,18 @@ class Problem:
 
     def plan(self, found: Iterable[Used]) -> PartitionPlan:
         """Where the slices are, and for each service that is not served in full how much is missing and why."""
-        slices = tuple(self._slices(found))
+        return self.told(tuple(self._slices(found)))
+
+    def told(self, slices: Sequence[Slice]) -> PartitionPlan:
+        """The plan that these slices are."""
         short = self._short(slices)
         able = {self.services[number].service_id for number in self.able}
-        numbers = {each.service_id: number for number, each in enumerate(self.services)}
+        numbers = {name: number for number, name in enumerate(self.by_id)}
         why = {
             name: (NEEDED if rate else HEADROOM) if name in able else self.why_never(numbers[name])
             for name, rate in short.items()
         }
-        return PartitionPlan(slices, short, why)
+        return PartitionPlan(tuple(slices), short, why, self.tail)
 
     def _slices(self, found: Iterable[Used]) -> Iterator[Slice]:
         free = {gpu_type: self._places(gpu_type) for gpu_type in self.cluster.gpu_types}
@@ -203,11 +215,23 @@ class Problem:
             period = sum(turn.takes_s for turn in turns) * used.stretch
             yield Slice(node, gpu, percent * 10, memory / 1000.0, turns, period)
 
+    @cached_property
+    def by_id(self) -> dict[int | str, Service]:
+        """Services by their ids."""
+        return {each.service_id: each for each in self.services}
+
+    @cached_property
+    def latency_of_node(self) -> dict[str, LatencyModel]:
+        """By the name of a node."""
+        return by_node(self.latency, self.cluster)
+
+    def rates(self, slices: Sequence[Slice], *, among_others: bool = False) -> Rates:
+        """What these slices can take of each service, as all that there are or as some of those that it needs."""
+        return service_rates(slices, self.by_id, self.latency_of_node, self.tail, among_others=among_others)
+
     def _short(self, slices: Sequence[Slice]) -> dict[int | str, float]:
-        done = PartitionPlan(tuple(slices)).capacity()
-        served = [done.get(service.service_id, 0.0) for service in self.services]
+        done, most = self.rates(slices), PartitionPlan(tuple(slices)).capacity()
         return {
-            service.service_id: max(service.rate_per_s - rate, 0.0)
-            for service, rate, planned in zip(self.services, served, self.wanted, strict=True)
-            if rate < planned * (1 - ROUNDING)
-        }
+            name: max(service.rate_per_s - most.get(name, 0.0), 0.0) for name, service in self.by_id.items()
+            if done.get(name, 0.0) < service.rate_per_s * (1 - ROUNDING)
+        }  # fmt: skip

@@ -15,7 +15,6 @@ from gpuyard.policies.partition.deployment import Deployment, known_models
 from gpuyard.policies.partition.interface import Partition, PartitionPlan, Slice
 from gpuyard.policies.partition.moves import Place, moves, with_fewest_moves
 from gpuyard.policies.partition.present import ROUNDING, Layouts, Present
-from gpuyard.policies.partition.tail import mean_for
 from gpuyard.policies.partition.tuning import Layout
 
 MOST_MODELS = 3
@@ -117,7 +116,7 @@ class _Problem(Present):
         return anew
 
     def _served(self, found: Deployment) -> float:
-        able = found.plan.capacity()
+        able = self.taken(found.plan.slices)
         return sum(min(1.0, able.get(name, 0.0) / rate) for name, rate in self.needed.items())
 
     def _kept(self) -> Deployment | None:
@@ -230,12 +229,9 @@ class _Problem(Present):
         left = {each.service_id: self.needed[each.service_id] - able.get(each.service_id, 0.0)
                 for each in self.services}  # fmt: skip
         return [
-            replace(each, rate_per_s=max(self._mean(left[each.service_id]), LEAST_RATE)) for each in self.services
+            replace(each, rate_per_s=max(left[each.service_id], LEAST_RATE)) for each in self.services
             if left[each.service_id] > ROUNDING * self.needed[each.service_id]
         ]  # fmt: skip
-
-    def _mean(self, planned: float) -> float:
-        return planned if self.tail is None else mean_for(planned, self.tail) * (1 + ROUNDING)
 
     def anew(self) -> Deployment | None:
         """All GPUs planned anew."""

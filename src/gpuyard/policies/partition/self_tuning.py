@@ -18,8 +18,9 @@ from gpuyard.policies.naming import Quantity, option
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import latency_models
 from gpuyard.policies.partition.moves import Place
-from gpuyard.policies.partition.tail import USUAL_TAIL, planned_rate
+from gpuyard.policies.partition.tail import USUAL_TAIL
 from gpuyard.policies.partition.tuning import Held, Layout, Tuner
+from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.profiles.inference.model import BATCHES, ServingGpu
 
 BAND = 5.0
@@ -117,7 +118,7 @@ class _Loop:
             self.services, self.cluster, self.known,
             buffer=self.options.buffer, interference=self.options.interference,
         )  # fmt: skip
-        return {kind: Tuner(self.by_id, latency) for kind, latency in models.items()}
+        return {kind: Tuner(self.by_id, latency, self.options.tail) for kind, latency in models.items()}
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -145,7 +146,7 @@ class _Loop:
         latency, able = self._predicted(self.cut(wishes))
         found: _Wishes = {}
         for name, wish in wishes.items():
-            service, rate = self.by_id[name], self._rate(name)
+            service, rate = self.by_id[name], self.by_id[name].rate_per_s
             takes = latency.get(name, inf)
             slack = 100.0 * (service.slo_ms - takes) / service.slo_ms if takes < inf else -100.0
             share = tuned_share(wish.share, slack, 100.0 * (able.get(name, 0.0) - rate) / rate)
@@ -153,9 +154,6 @@ class _Loop:
             batch = tuned_batch(wish.batch, takes, service.slo_ms) if takes < inf else wish.batch
             found[name] = _Wish(min(max(share, min(self.sizes)), most), batch)
         return found
-
-    def _rate(self, name: int | str) -> float:
-        return max(planned_rate(self.by_id[name].rate_per_s, self.options.tail), self.by_id[name].rate_per_s)
 
     def cut(self, wishes: _Wishes) -> list[Layout]:
         """The GPUs, cut for what is granted: large slices first, each with the largest that fits beside it."""
@@ -192,19 +190,24 @@ class _Loop:
         for part in slices:
             for turn in part.turns:
                 latency[turn.service] = max(latency.get(turn.service, 0.0), part.answer_s * 1000)
-        return latency, PartitionPlan(tuple(slices)).capacity()
+        return latency, self._able(slices)
+
+    def _able(self, slices: Sequence[Slice]) -> dict[int | str, float]:
+        """What these slices can take of each service."""
+        latency = {place[0]: self.tuners[kind].latency for place, kind in self.places}
+        return service_rates(slices, self.by_id, latency, self.options.tail)
 
     def emitted(self, wishes: _Wishes) -> PartitionPlan:
         """The plan of one step: where a promise would break, with other batches or without that slice."""
         slices: list[Slice] = []
         for place, tuner, layout in self._placed(self.cut(wishes)):
             slices += [part for part in tuner.cut(place, self._mended(tuner, place, layout)) if part.turns]
-        able = PartitionPlan(tuple(slices)).capacity()
+        able, most = self._able(slices), PartitionPlan(tuple(slices)).capacity()
         short = {
-            name: max(service.rate_per_s - able.get(name, 0.0), 0.0) for name, service in self.by_id.items()
-            if able.get(name, 0.0) < self._rate(name) * (1 - ROUNDING)
+            name: max(service.rate_per_s - most.get(name, 0.0), 0.0) for name, service in self.by_id.items()
+            if able.get(name, 0.0) < service.rate_per_s * (1 - ROUNDING)
         }  # fmt: skip
-        return PartitionPlan(tuple(slices), short, dict.fromkeys(short, UNSETTLED))
+        return PartitionPlan(tuple(slices), short, dict.fromkeys(short, UNSETTLED), self.options.tail)
 
     def _mended(self, tuner: Tuner, place: Place, layout: Layout) -> Layout:
         if tuner.fits(layout) and all(
@@ -212,7 +215,7 @@ class _Loop:
             for part in tuner.cut(place, layout) for turn in part.turns
         ):  # fmt: skip
             return layout
-        wanted = {name: self._rate(name) for _, held in layout for name, _ in held}
+        wanted = {name: self.by_id[name].rate_per_s for _, held in layout for name, _ in held}
         found = tuner.best(layout, wanted) if tuner.fits(layout) else None
         if found is not None:
             return found[0]

@@ -18,6 +18,7 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.contents import Held, TurnSizes
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.problem import GpuTable
+from gpuyard.policies.partition.tail import Loads
 from gpuyard.policies.partition.ways import DIGITS, best_first
 from gpuyard.profiles.inference.model import BATCHES
 
@@ -27,6 +28,8 @@ PERIODS = 8
 """That are tried for each slice."""
 PROMISING = 14
 """Services of which the best three are looked for."""
+ROOMS = (1.0, 0.8)
+"""Parts of the longest period: with a shorter one a request may be in time for a second batch."""
 PRESSURE_STEP = 0.05
 """Pressures are rounded up to this, so that what turns take is worked out only once for each."""
 MOST_PRESSURE = 0.8
@@ -67,14 +70,18 @@ class Slots:
     turns: TurnSizes
     half_slo_ms: Floats
     most: int
+    loads: Loads
+    wanted: Floats
     _known: dict[float, tuple[Floats, Ints]] = field(default_factory=dict)
 
     @cached_property
     def _periods(self) -> Floats:
         """Some of the longest periods that services bear, in milliseconds."""
         every = np.unique(self.half_slo_ms)
-        some: Floats = every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))]
-        return some[:, None]
+        some = every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))]
+        rooms = ROOMS if self.loads.table is not None else ROOMS[:1]
+        found: Floats = np.unique(np.multiply.outer(rooms, some))[:, None]
+        return found
 
     def _turns(self, pressure: float) -> tuple[Floats, Ints]:
         """Service x batch: what each turn takes, never less for a larger batch; period x service: the largest batch."""
@@ -107,14 +114,43 @@ class Slots:
         pressure = float(np.ceil(beside.pressure / PRESSURE_STEP - TIGHT) * PRESSURE_STEP)
         takes, room = self._turns(pressure)
         network = beside.gbit / np.maximum(self.table.gbit[in_play], TIGHT) * self._periods / 1000.0
-        needed = np.ceil(left * self._periods / 1000.0 - TIGHT)
-        batch = np.minimum(
-            np.minimum(np.clip(needed, 1, BATCHES), np.maximum(network, 1)).astype(np.int64), room[:, in_play]
-        )
+        batch, part = self._needed(left * self._periods / 1000.0, network, in_play, takes, room[:, in_play])
         place = (in_play, np.maximum(batch, 1) - 1)
         fits = (batch > 0) & (self.turns.pressure[place] <= beside.bears + TIGHT)
-        rate = np.where(fits, np.minimum(batch * 1000.0 / self._periods, left), 0.0)
+        rate = np.where(fits, np.minimum(part * batch * 1000.0 / self._periods, left), 0.0)
         return Candidates(np.broadcast_to(in_play, batch.shape), batch, np.where(fits, takes[place], np.inf), rate)
+
+    def _needed(
+        self, requests: Floats, network: Floats, in_play: Ints, takes: Floats, room: Ints
+    ) -> tuple[Ints, Floats]:
+        """The batch that takes so many requests in a period, on the mean, and what part of it that may be.
+
+        It takes no more than the network lets in, unless that is less than one request.
+        """
+
+        together = self.wanted[in_play] * self._periods / 1000.0
+
+        def part_of(batch: Ints) -> Floats:
+            place = (in_play, np.maximum(batch, 1) - 1)
+            window = (2 * self.half_slo_ms[in_play] - takes[place]) / self._periods
+            shrinks = self.turns.shrinks[place] * takes[place] / self._periods
+            return self.loads.part(batch, window, shrinks, np.bool_(self.most == 1), together)
+
+        def enough(part: Floats) -> Ints:
+            part = np.maximum(part, TIGHT)
+            wanted = np.clip(np.ceil(requests / part - TIGHT), 1, BATCHES)
+            batch: Ints = np.minimum(np.minimum(wanted, np.maximum(network / part, 1)).astype(np.int64), room)
+            return batch
+
+        least = enough(np.ones(()))
+        if self.loads.table is None:
+            return least, np.ones(least.shape)
+        plenty = enough(part_of(least))
+        of_plenty = part_of(plenty)
+        fewer = enough(of_plenty)
+        of_fewer = part_of(fewer)
+        enough_so = of_fewer * fewer >= requests
+        return np.where(enough_so, fewer, plenty), np.where(enough_so, of_fewer, of_plenty)
 
     def _best(self, some: Candidates, groups: Ints, worth: Floats, left: Floats, prices: Floats) -> Held:
         """Of the best group of each period, the one that is worth most with its turns back to back."""
@@ -124,7 +160,12 @@ class Slots:
             return ()
         members = groups[column[there]]
         number, batch, time, _ = (np.take_along_axis(_with_none(each[there]), members, axis=1) for each in some)
-        rates = np.minimum(batch * 1000.0 / time.sum(axis=1, keepdims=True), left[number])
+        period = time.sum(axis=1, keepdims=True)
+        shrinks = self.turns.shrinks[number, np.maximum(batch, 1) - 1] * time / period
+        alone = (batch > 0).sum(axis=1, keepdims=True) == 1
+        together = self.wanted[number] * period / 1000.0
+        part = self.loads.part(batch, (2 * self.half_slo_ms[number] - time) / period, shrinks, alone, together)
+        rates = np.minimum(part * batch * 1000.0 / period, left[number])
         row = int(best_first((rates * prices[number]).sum(axis=1))[0])
         held = zip(number[row].tolist(), batch[row].tolist(), strict=True)
         return tuple(sorted((service, size) for service, size in held if size))
@@ -134,11 +175,14 @@ class Slots:
         number, batch = np.array(held).T
         place = (number, batch - 1)
         own = self.turns.own[place] + np.arange(0.0, MOST_PRESSURE, PRESSURE_STEP)[:, None]
-        busy = (self.turns.raw_ms[place] * np.maximum(1.0, own) + self.turns.gathering_ms[place]).sum(axis=1)
-        fits = busy * self.table.buffer <= self.half_slo_ms[number].min() + TIGHT
-        bears = int(fits.sum()) - 1
+        takes = (self.turns.raw_ms[place] * np.maximum(1.0, own) + self.turns.gathering_ms[place]) * self.table.buffer
+        busy = takes.sum(axis=1)
+        bears = int((busy <= self.half_slo_ms[number].min() + TIGHT).sum()) - 1
+        window = (2 * self.half_slo_ms[number] - takes[bears]) / busy[bears]
+        shrinks = self.turns.shrinks[place] * takes[bears] / busy[bears]
         rates = np.zeros(len(self.half_slo_ms))
-        rates[number] = batch * 1000.0 / (busy[bears] * self.table.buffer)
+        together, alone = self.wanted[number] * busy[bears] / 1000.0, np.bool_(len(held) == 1)
+        rates[number] = self.loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / busy[bears]
         gbit = limits.gbit - float(rates[number] @ self.table.gbit[number])
         memory = limits.memory_mb - float(self.table.model_mb[number].sum())
         return Beside(float(self.turns.pressure[place].max()), bears * PRESSURE_STEP, memory, max(gbit, 0.0)), rates

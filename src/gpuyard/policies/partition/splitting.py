@@ -21,7 +21,8 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.application_check import ApplicationCheck
 from gpuyard.policies.partition.interface import Partition, PartitionPlan
-from gpuyard.policies.partition.latency import LatencyModel
+from gpuyard.policies.partition.latency import LatencyModel, by_node
+from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.profiles.inference.model import BATCHES, ServingGpu
 
 USEFUL_BATCHES = (8, 16, 32)
@@ -109,7 +110,9 @@ class _Search:
         plan = self.policy.plan(services, self.cluster, self.known)
         check = ApplicationCheck(plan, services, self.cluster, self.latency)
         late = sum(each.found / each.limit for each in check.violations(self.applications))
-        able, rates = plan.capacity(), {each.service_id: each.rate_per_s for each in services}
+        rates = {each.service_id: each.rate_per_s for each in services}
+        by_id = {each.service_id: each for each in services}
+        able = service_rates(plan.slices, by_id, by_node(self.latency, self.cluster), plan.tail)
         missing = sum(plan.unserved[name] / rates[name] for name in plan.unserved) + len(plan.unserved)
         room = min(able.get(name, 0.0) / rate for name, rate in rates.items())
         return _Tried(split, services, plan, check, (missing, late, plan.gpus, -room))

@@ -1,32 +1,166 @@
-"""The rate to plan for: what a second's requests exceed only now and then."""
+"""What a turn can take of requests at random, of which all but a small part is to be answered in time.
+
+Planners ask this of many turns at once, so that it is looked up: `tail.npz` has for every batch what part of it may
+come in a round on the mean, as `waiting.py` works it out. `python -m benchmarks.tail_table` writes it. Between its
+points it is read along straight lines.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import cache
 from math import exp, sqrt
+from pathlib import Path
 from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gpuyard.core.arrays import Floats, Ints
 
 USUAL_TAIL = 0.99
+TAILS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9999)
+"""That are in the table; whatever lies between two of them is planned for as the larger one."""
+COUNTED = 0.8
+"""The part of what may be missed that turns are loaded for. The rest is for requests that are refused as they come,
+because of others before them that will be dropped: up to a sixth of all that is missed, in simulations."""
+MOST = 0.97
+"""Of what a turn can do evenly, that it is asked for at random, unless more than a tenth of it may be missed. Where
+turns of a service differ, the slower ones drop what others might still answer in time; that shows when all are full."""
+PLACES = (*range(1, 33), *range(36, 65, 4))
+"""Of batches in the table; more are counted as the last."""
+OCTAVES, STEPS = 4, 8
+"""Windows in the table: from 1 to 2, 4, 8 and 16, in so many equal steps each."""
+SHRINKS = 5
+"""Steps of what a round shrinks by, from nothing to all."""
+TABLE = Path(__file__).with_name("tail.npz")
+ROUNDING = 1e-6
 
 
-def planned_rate(mean: float, tail: float = USUAL_TAIL) -> float:
-    """Requests of one second that Poisson arrivals with this mean stay below in this part of all seconds.
+@dataclass(frozen=True, eq=False)
+class Loads:
+    """What part of its places a turn may be asked for in each round, on the mean.
+
+    A turn of a service that has more of them can take more: what comes all at once is dealt to all. If all of them
+    together have so many places in the time of one round, the turn is loaded as one that has all these would be. What
+    is taken to be there are the turns that the rate of the service needs at the least, so that plans for different
+    rates need different parts. A plan for some rate must be one for lower rates, too: no part may fall faster than the
+    rate, and it is counted as far as it does not.
+    """
+
+    table: Floats | None
+    """Alone or not x places x window x shrinking; None: requests come evenly, and all of them."""
+    shared: Floats = field(default_factory=lambda: np.empty(0))
+    """The same for turns that share their requests with others, twice: with batches of one or more, of two or more."""
+
+    def part(
+        self,
+        batch: ArrayLike,
+        window: ArrayLike,
+        shrinks: ArrayLike,
+        alone: ArrayLike,
+        together: ArrayLike = 0.0,
+        bunch: int = 1,
+    ) -> Floats:
+        """Of turns with these batches, by arrays.
+
+        `window` is how long a request may wait until its batch begins, and `shrinks` by how much the time until the
+        next turn is less if nobody was there; both in rounds. `alone` says whether it is the only turn of its slice,
+        `together` how many requests all turns of the service do in a round, and `bunch` how many come at once.
+        """
+        places, window = np.asarray(batch), np.asarray(window, dtype=np.float64)
+        if self.table is None:
+            return np.ones(np.broadcast_shapes(places.shape, window.shape))
+        if bunch > 1:
+            return self._of_bunches(places, window, np.asarray(shrinks), np.asarray(alone), bunch)
+        mantissa, exponent = np.frexp(np.clip(window, 1.0, 2.0**OCTAVES))
+        at = _Point.of(
+            np.asarray(alone).astype(np.int64), (exponent - 2 + 2.0 * mantissa) * STEPS,
+            np.clip(np.asarray(shrinks), 0.0, 1.0) * SHRINKS,
+        )  # fmt: skip
+        found = at.read(self.table, np.maximum(places.astype(np.int64), 1) - 1)
+        together = np.asarray(together)
+        if (together > 1.0).any():
+            row = np.interp(together, PLACES, np.arange(len(PLACES)))
+            low = np.minimum(row.astype(np.int64), len(PLACES) - 2)
+            at = at._replace(kind=at.kind + 2 * (places > 1))
+            joined = at.read(self.shared, low) * (low + 1 - row) + at.read(self.shared, low + 1) * (row - low)
+            found = np.where(together > 1.0, np.maximum(found, joined), found)
+        return np.where(window >= 1.0 - ROUNDING, found, 0.0)
+
+    def _of_bunches(self, batch: Ints, window: Floats, shrinks: Floats, alone: Floats, bunch: int) -> Floats:
+        """A bunch takes places for all of it, or as many whole rounds as it needs, of which the last is in time."""
+        whole, rounds = batch // bunch, np.ceil(bunch / batch)
+        at_once = self.part(whole, window, shrinks, alone) * whole * bunch / batch
+        in_turn = self.part(1, (window - rounds + 1.0) / rounds, 0.0, alone) * bunch / (batch * rounds)
+        return np.where(whole > 0, at_once, in_turn)
+
+
+class _Point(NamedTuple):
+    """Where in a table to read: positions, and how far each is from there to the next."""
+
+    kind: Ints
+    """Alone or not."""
+    window: Ints
+    shrinks: Ints
+    across: Floats
+    along: Floats
+
+    @staticmethod
+    def of(kind: Ints, window: Floats, shrinks: Floats) -> _Point:
+        i = np.minimum(window.astype(np.int64), OCTAVES * STEPS - 1)
+        j = np.minimum(shrinks.astype(np.int64), SHRINKS - 1)
+        return _Point(kind, i, j, window - i, shrinks - j)
+
+    def read(self, table: Floats, row: Ints) -> Floats:
+        """Along straight lines."""
+        _, rows, windows, steps = table.shape
+        here, flat = ((self.kind * rows + row) * windows + self.window) * steps + self.shrinks, table.reshape(-1)
+        low, high = (_between(flat.take(at), flat.take(at + 1), self.along) for at in (here, here + steps))
+        return _between(low, high, self.across)
+
+
+def _between(low: Floats, high: Floats, part: Floats) -> Floats:
+    found: Floats = low + (high - low) * part
+    return found
+
+
+EVENLY = Loads(None)
+
+
+@cache
+def loads(tail: float | None) -> Loads:
+    """What turns can take if this part of requests is to be answered in time; None: they come evenly."""
+    if tail is None:
+        return EVENLY
+    level = int(np.searchsorted(np.array(TAILS) + 1e-12, tail))
+    with np.load(TABLE) as file:
+        table = file["parts"][level] / np.float64(2**16 - 1)
+    table = np.minimum(table, 1.0 if TAILS[level] < 0.9 else MOST)
+    return Loads(table, np.concatenate([_no_faster_than_places(table, least) for least in (1, 2)]))
+
+
+def _no_faster_than_places(table: Floats, least: int) -> Floats:
+    """A table in which a part grows no faster than the places do, from so many on; nothing for fewer."""
+    places = np.array(PLACES, dtype=np.float64)[least - 1 :, None, None]
+    found: Floats = np.minimum.accumulate(table[:, least - 1 :] / places, axis=1) * places
+    return np.concatenate([np.zeros_like(found[:, : least - 1]), found], axis=1)
+
+
+def mean_for(most: float, tail: float = USUAL_TAIL) -> float:
+    """The mean of Poisson arrivals of which a second brings no more than this in such a part of all seconds.
 
     By the Cornish-Fisher expansion, which is within one request of the exact count and, unlike it, grows with the mean
-    at every fraction of a request. Never less than the mean.
+    at every fraction of a request; what even next to nothing would exceed gives 0.
     """
     z = NormalDist().inv_cdf(tail)
-    return max(mean, mean + z * sqrt(mean) + (z * z - 1.0) / 6.0)
-
-
-def mean_for(planned: float, tail: float = USUAL_TAIL) -> float:
-    """The mean for which this many requests a second are planned; what is planned even for next to nothing gives 0."""
-    z = NormalDist().inv_cdf(tail)
-    root = max(z * z / 4.0 + planned - (z * z - 1.0) / 6.0, 0.0)
+    root = max(z * z / 4.0 + most - (z * z - 1.0) / 6.0, 0.0)
     return max(sqrt(root) - z / 2.0, 0.0) ** 2
 
 
 def published_rate(mean: int) -> int:
-    """The same as gpulet counts it: one more than the count, without that of no request; a tenth more above 550."""
+    """What gpulet plans for: the requests of such a second, and one more; it leaves out the chance of none."""
     if mean > 550:
         return int(1.1 * mean)
     chance, below, count = exp(-mean), 0.0, 0

@@ -15,6 +15,8 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY
+from gpuyard.policies.partition.tail import Loads, loads
+from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.model import BATCHES
 
@@ -43,22 +45,33 @@ class _Choices:
     batches: Ints
     raw_ms: Floats
     own: Floats
-    gathering_ms: Floats  # of all together
-    pressure: Floats  # on others
-    half_slo_ms: float
+    gathering_ms: Floats
+    shrinks: Floats
+    pressure: Floats  # on others, of all together
+    slo_ms: Floats  # by service
+    wanted: Floats  # by service: requests a second
 
-    def busy_ms(self, pressure: Floats, buffer: float) -> Floats:
-        """Choice x pressure: the turns of one period."""
+    def takes_ms(self, pressure: Floats, buffer: float) -> Floats:
+        """Choice x pressure x service: the turns of one period."""
         factor = np.maximum(1.0, self.own[:, None, :] + pressure[None, :, None])
-        total: Floats = ((self.raw_ms[:, None, :] * factor).sum(axis=2) + self.gathering_ms[:, None]) * buffer
-        return total
+        takes: Floats = (self.raw_ms[:, None, :] * factor + self.gathering_ms[:, None, :]) * buffer
+        return takes
+
+    def rates(self, takes_ms: Floats, loads: Loads) -> Floats:
+        """What each of these turns can take in a second."""
+        period, batch = takes_ms.sum(axis=2, keepdims=True), self.batches[:, None, :]
+        window, shrinks = (self.slo_ms - takes_ms) / period, self.shrinks[:, None, :] * takes_ms / period
+        alone, together = np.bool_(len(self.slo_ms) == 1), self.wanted * period / 1000.0
+        rates: Floats = loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / period
+        return rates
 
 
 class Tuner:
     """Finds batches on one kind of GPU."""
 
-    def __init__(self, services: Mapping[int | str, Service], latency: LatencyModel) -> None:
-        self.services, self.latency = services, latency
+    def __init__(self, services: Mapping[int | str, Service], latency: LatencyModel, tail: float | None) -> None:
+        """`tail` is the part of requests at random that is to be answered in time."""
+        self.services, self.latency, self.tail = services, latency, tail
         self._choices = cache(self._list_choices)
         self._least_gpus = cache(self._least_of)
 
@@ -97,6 +110,11 @@ class Tuner:
             found.append(Slice(*place, percent * 10, memory / 1000.0 if held else 0.0, turns, period))
         return tuple(found)
 
+    def rates(self, layout: Layout) -> dict[int | str, float]:
+        """Requests a second that a GPU can take of each service, as one of those that it needs."""
+        slices = self.cut(("", 0), layout)
+        return service_rates(slices, self.services, {"": self.latency}, self.tail, among_others=True)
+
     def least_gpus(self, service: int | str) -> float:
         """What a request a second takes of GPUs at the least; inf where none answers in time."""
         return float(self._least_gpus(service))
@@ -125,22 +143,27 @@ class Tuner:
         return gpu.interference.parts(gpu.models[model].traffic_of(batch), percent)
 
     def _list_choices(self, percent: int, names: tuple[int | str, ...]) -> _Choices:
-        half = min(self.services[name].slo_ms for name in names) / 2
+        slo_ms = np.array([self.services[name].slo_ms for name in names], dtype=np.float64)
         models = [self._model(name) for name in names]
         steps = STEPS[min(len(names), len(STEPS)) - 1]
         takes = [{b: self.latency.alone_ms(model, b, percent) for b in steps} for model in models]
         rows = [row for row in product(steps, repeat=len(names))
-                if sum(ms[b] for ms, b in zip(takes, row, strict=True)) <= half]  # fmt: skip
+                if sum(ms[b] for ms, b in zip(takes, row, strict=True)) <= slo_ms.min() / 2]  # fmt: skip
         batches = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
         parts = [{b: self._parts(model, b, percent) for b in steps} for model in models]
         raw = [[self.latency.raw_ms(model, b, percent) for model, b in zip(models, row, strict=True)] for row in rows]
         own = [[part[b][0] for part, b in zip(parts, row, strict=True)] for row in rows]
         others = [max(part[b][1] for part, b in zip(parts, row, strict=True)) for row in rows]
-        gathering = [sum(self.latency.gathering_ms(model, b) for model, b in zip(models, row, strict=True))
+        gathering = [[self.latency.gathering_ms(model, b) for model, b in zip(models, row, strict=True)]
                      for row in rows]  # fmt: skip
+        curves = [self.latency.curves(model, percent).shrinks for model in models]
+        shrinks = [[known[b - 1] for known, b in zip(curves, row, strict=True)] for row in rows]
         shape = batches.shape
-        return _Choices(batches, np.reshape(raw, shape), np.reshape(own, shape), np.array(gathering, dtype=np.float64),
-                        np.array(others, dtype=np.float64), half)  # fmt: skip
+        return _Choices(
+            batches, np.reshape(raw, shape), np.reshape(own, shape), np.reshape(gathering, shape),
+            np.reshape(shrinks, shape), np.array(others, dtype=np.float64), slo_ms,
+            np.array([self.services[name].rate_per_s for name in names]),
+        )  # fmt: skip
 
 
 def _with_batches(held: Held, batches: Ints) -> Held:
@@ -160,34 +183,40 @@ class _Search:
         """The choice of each slice, and what it leaves undone."""
         if any(not len(each.batches) for each in self.choices):
             return None
-        busy = self._busy_ms
-        holds = np.ones(busy[0].shape, dtype=bool)
-        for each, takes in zip(self.choices, busy, strict=True):
-            holds &= takes <= each.half_slo_ms
+        takes = self._takes_ms
+        holds = np.ones((len(self.choices[0].batches), len(self.choices[-1].batches) if self.choices[1:] else 1), bool)
+        for axis, (each, ms) in enumerate(zip(self.choices, takes, strict=True)):
+            holds &= _along(ms.sum(axis=2), axis) <= each.slo_ms.min() / 2
         if not holds.any():
             return None
-        left = np.where(holds, self._left(busy), np.inf)
+        left = np.where(holds, self._left(takes), np.inf)
         at = np.unravel_index(int(left.argmin()), left.shape)
         return [each.batches[i] for each, i in zip(self.choices, at, strict=False)], float(left[at])
 
     @cached_property
-    def _busy_ms(self) -> list[Floats]:
-        """Choice of the first x choice of the second, if there is one: what the turns of each take."""
+    def _takes_ms(self) -> list[Floats]:
+        """Of each slice, own choice x choice of the other, if there is one, x service: what its turns take."""
         buffer = self.tuner.latency.buffer
         if len(self.choices) == 1:
             [one] = self.choices
-            return [((one.raw_ms.sum(axis=1) + one.gathering_ms) * buffer)[:, None]]
+            return [((one.raw_ms + one.gathering_ms) * buffer)[:, None, :]]
         one, other = self.choices
-        return [one.busy_ms(other.pressure, buffer), other.busy_ms(one.pressure, buffer).T]
+        return [one.takes_ms(other.pressure, buffer), other.takes_ms(one.pressure, buffer)]
 
-    def _left(self, busy: list[Floats]) -> Floats:
+    def _left(self, takes: list[Floats]) -> Floats:
+        """Choice of the first x choice of the second: the sum of the parts of what is wanted that are not done."""
         able: dict[int | str, Floats] = {}
-        for axis, (each, names, takes) in enumerate(zip(self.choices, self.names, busy, strict=True)):
+        for axis, (each, names, ms) in enumerate(zip(self.choices, self.names, takes, strict=True)):
+            rates = each.rates(ms, loads(self.tuner.tail))
             for k, name in enumerate(names):
-                batch = each.batches[:, k].reshape((-1, 1) if axis == 0 else (1, -1))
-                able[name] = able.get(name, 0.0) + batch * 1000.0 / takes
-        left = np.zeros(busy[0].shape)
+                able[name] = able.get(name, 0.0) + _along(rates[:, :, k], axis)
+        left = np.zeros(())
         for name, rate in self.wanted.items():
             if rate > 0:
-                left += np.maximum(0.0, 1.0 - able.get(name, 0.0) / rate)
+                left = left + np.maximum(0.0, 1.0 - able.get(name, 0.0) / rate)
         return left
+
+
+def _along(values: Floats, axis: int) -> Floats:
+    """Own choice x choice of the other, as choice of the first x choice of the second."""
+    return values if axis == 0 else values.T

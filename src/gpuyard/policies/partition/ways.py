@@ -119,22 +119,23 @@ class GpuWays:
         """Those of these pairs of contents that hold every SLO, and the limits of memory and network."""
         held = self.contents
         cut = second != NOTHING
-        busy = held.busy_ms(first, np.where(cut, held.pressure[second], 0.0))
-        theirs = np.where(cut, held.busy_ms(second, held.pressure[first]), 0.0)
+        takes = held.takes_ms(first, np.where(cut, held.pressure[second], 0.0))
+        others = np.where(cut[:, None], held.takes_ms(second, held.pressure[first]), 0.0)
+        busy, theirs = takes.sum(axis=1), others.sum(axis=1)
         slo = 2 * held.half_slo_ms[first] + ROUNDING, np.where(cut, 2 * held.half_slo_ms[second], np.inf) + ROUNDING
         memory = held.memory_mb[first] + np.where(cut, held.memory_mb[second], 0.0)
         fits = (2 * busy <= slo[0]) & (2 * theirs <= slo[1]) & (memory <= self.memory_mb)
-        rates = self._rates(first, busy) + np.where(cut[:, None], self._rates(second, theirs), 0.0)
+        rates = self._rates(first, takes) + np.where(cut[:, None], self._rates(second, others), 0.0)
         stretch = self._stretch(rates)
         fits &= ((1 + stretch) * busy <= slo[0]) & ((1 + stretch) * theirs <= slo[1])
         rates = np.minimum(rates / stretch[:, None], self.wanted)
         return Ways(np.full(len(first), self.number), first, second, rates, stretch).take(np.flatnonzero(fits))
 
-    def _rates(self, rows: Ints, busy: Floats) -> Floats:
+    def _rates(self, rows: Ints, takes_ms: Floats) -> Floats:
         total = np.zeros((len(rows), len(self.wanted) + 1))
+        per_s = self.contents.rates(rows, takes_ms)
         for turn in range(self.contents.service.shape[1]):
-            per_s = self.contents.batch[rows, turn] * 1000.0 / np.maximum(busy, ROUNDING)
-            total[np.arange(len(rows)), self.contents.service[rows, turn]] += per_s
+            total[np.arange(len(rows)), self.contents.service[rows, turn]] += per_s[:, turn]
         return total[:, :-1]
 
     def _stretch(self, rates: Floats) -> Floats:

@@ -13,6 +13,7 @@ from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition
 from gpuyard.policies.partition.moves import Move, moves
 from gpuyard.policies.partition.revising import replan
+from gpuyard.policies.partition.rooms import Rooms
 from gpuyard.profiles.inference import inference_model
 
 MOST_FACTOR = 1024.0
@@ -34,9 +35,8 @@ class Outlook:
     @property
     def least_room(self) -> float:
         """What the service with the least room could take beside its rate, as a part of it."""
-        of = self.deployment
-        able = of.plan.capacity()
-        return min(able.get(each.service_id, 0.0) / each.rate_per_s for each in of.services) - 1.0
+        rooms = Rooms(self.deployment)
+        return min(rooms.headroom(each.service_id) / each.rate_per_s for each in self.deployment.services)
 
 
 def outlook(present: Deployment, changes: Sequence[str], policy: Partition) -> Outlook:

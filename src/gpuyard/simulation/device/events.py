@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.kernel import inner, kernel
+from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.simulation.device.line import rates_changed
 from gpuyard.simulation.device.state import (
     DONE,
@@ -30,13 +30,14 @@ from gpuyard.simulation.device.state import (
 
 @kernel
 def advance(
-    sharing: SharingState, now_s: float, until_s: float, stop_s: float, in_turn: bool, most_events: int
+    boxed: Boxed[SharingState], now_s: float, until_s: float, stop_s: float, in_turn: bool, most_events: int
 ) -> float:
     """Let everything happen up to and including an instant, and return it; closed loops begin no job from `stop_s` on.
 
     Returns earlier, with the time reached, where somebody has to help: so many events have passed, the room for jobs
     done is full, or the device's rates are not known for the clients that have work.
     """
+    sharing = boxed.value
     queues, launchers, totals = sharing.queues, sharing.launchers, sharing.totals
     totals[EVENTS] = 0
     if totals[UNKNOWN]:
@@ -56,9 +57,9 @@ def advance(
 
 
 @kernel
-def obey(sharing: SharingState, now_s: float) -> None:
+def obey(boxed: Boxed[SharingState], now_s: float) -> None:
     """Let words that were written take effect: whoever waits at the gate and need not any more goes on."""
-    _levels_changed(sharing, now_s)
+    _levels_changed(boxed.value, now_s)
 
 
 @inner

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats
 from gpuyard.core.errors import InputError
+from gpuyard.core.kernel import box
 from gpuyard.core.sharing import SharedJob
 from gpuyard.policies.timeshare import TimeSharing
 from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, Launching, LaunchTerms, ShareAccounts
@@ -56,6 +57,7 @@ class SimulatedGpu:
         self._accounts = ShareAccounts(launching.over_s)
         self._done: list[JobsDone] = []
         self.state = new_sharing(self.jobs, ROOM)
+        self._boxed = box(self.state)
         self.events = 0
 
     def wait(self, last: list[LaunchTerms] | None) -> bool:
@@ -79,13 +81,13 @@ class SimulatedGpu:
             words.level[number] = -1 if terms.level is None else terms.level
             words.sync_every[number], words.window[number] = terms.cap.sync_every, terms.cap.window
             words.layers[number] = terms.cap.layers
-        obey(self.state, self.now)
+        obey(self._boxed, self.now)
 
     def used_s(self) -> Floats:
         """GPU time of each client so far."""
         queues, used = self.state.queues, self.state.launchers.used_s.copy()
-        running = queues.end_s < inf
-        np.add.at(used, queues.process[running], (queues.rate * (self.now - queues.since_s))[running])
+        for queue in np.flatnonzero(queues.end_s < inf):
+            used[queues.process[queue]] += queues.rate[queue] * (self.now - queues.since_s[queue])
         return used
 
     @property
@@ -106,8 +108,7 @@ class SimulatedGpu:
     def _run(self, until_s: float) -> None:
         totals = self.state.totals
         while self.now < until_s and not self._is_over:
-            self.now = advance(
-                self.state, self.now, until_s, self._seconds, self._sharing.takes_turns, AT_ONCE
+            self.now = advance(self._boxed, self.now, until_s, self._seconds, self._sharing.takes_turns, AT_ONCE
             )  # fmt: skip
             self.events += int(totals[EVENTS])
             if totals[UNKNOWN]:

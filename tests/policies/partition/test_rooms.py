@@ -1,0 +1,64 @@
+"""How much more a plan's services can take: of what their turns do, and of what the network lets in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
+from gpuyard.policies.partition.deployment_files import as_json, load_plan, save_plan
+from gpuyard.policies.partition.elastic import Elastic
+from gpuyard.policies.partition.rooms import Rooms
+
+QUICK = {"resnet50": {percent: {1: 5.0, 32: 5.0} for percent in (20, 40, 50, 60, 80, 100)}}
+
+
+def quick(rate: float) -> Deployment:
+    """A GPU that does 32 requests in 5.5 ms with the buffer, and whatever it takes to put them together."""
+    cluster, services = serving_cluster("1x2080ti"), (Service("faces", "resnet50", rate, 500.0),)
+    plan = Elastic().plan(services, cluster, known_models(cluster, QUICK))
+    return Deployment(services, cluster, plan, latencies=QUICK)
+
+
+def test_headroom_is_what_the_network_lets_in() -> None:
+    """An image has 3 x 224 x 224 numbers of 4 bytes, 602,112: of these, 3 x 2^30 bits are 668.7."""
+    of = quick(100.0)
+    rooms = Rooms(of)
+    assert rooms.able("faces") > 900.0
+    assert rooms.headroom("faces") == pytest.approx(668.7 - 100.0, abs=0.1)
+    assert [rooms.turn_headroom(each) <= 568.8 for each in rooms.turns] == [True] * len(rooms.turns)
+
+
+def test_where_the_network_is_no_limit_headroom_is_what_turns_can_take() -> None:
+    cluster, services = serving_cluster("1x2080ti"), (Service("scenes", "vgg16", 100.0, 142.0),)
+    of = Deployment(services, cluster, Elastic().plan(services, cluster, known_models(cluster)))
+    rooms = Rooms(of)
+    assert rooms.headroom("scenes") == pytest.approx(rooms.able("scenes") - 100.0)
+    assert sum(each.rate for each in rooms.turns) == pytest.approx(100.0)
+    assert sum(rooms.turn_headroom(each) for each in rooms.turns) == pytest.approx(rooms.headroom("scenes"))
+    assert rooms.able("scenes") < of.plan.capacity()["scenes"]  # at random, less than evenly
+
+
+def test_a_plan_says_what_it_promises_and_expects(tmp_path: Path) -> None:
+    of = quick(100.0)
+    told = as_json(of)
+    assert told["tail"] == 0.99
+    assert 0.0 <= told["services"][0]["expected_missed"] <= 0.01
+    save_plan(of, tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json").plan.tail == 0.99
+    before = {name: value for name, value in told.items() if name != "tail"}  # as plans were written once
+    (tmp_path / "old.json").write_text(json.dumps(before))
+    assert load_plan(tmp_path / "old.json").plan.tail is None
+
+
+def test_a_service_that_is_served_without_its_peaks_has_room_for_what_comes_evenly() -> None:
+    of = quick(100.0)
+    short = replace(of, plan=replace(of.plan, unserved={"faces": 0.0}, why={"faces": "no room for peaks"}))
+    assert Rooms(short).able("faces") == pytest.approx(of.plan.capacity()["faces"])
+    missing = replace(of, plan=replace(of.plan, slices=(), unserved={"faces": 100.0}, why={"faces": "no GPU"}))
+    assert Rooms(missing).headroom("faces") == -100.0
+    assert Rooms(missing).missed("faces") is None
