@@ -55,18 +55,19 @@ def _driver_functions() -> dict[str, str]:
     """Every function of the driver API: the table by which they are found, and those that no other source defines.
 
     A function that is not supported is a weak one, so that one of the same name elsewhere takes its place. Those whose
-    default stream is the thread's own pass all they may have got on to the usual ones: words, in C's calling convention.
+    default stream is the thread's own pass what they got on to the usual ones: words, by C's calling convention.
     """
     rows = [line.split() for line in (SOURCES / "cuda" / "functions.txt").read_text(encoding="utf-8").splitlines()]
     words = ", ".join(f"uintptr_t w{i}" for i in range(12))
     passed = ", ".join(f"w{i}" for i in range(12))
     lines = ['#include "stream.h"', '#include "unsupported.h"', f"typedef CUresult words({words});"]
+    lines.append("#define per_thread default_stream_is_per_thread")
     for name, _ in rows:
         usual = name.removesuffix("_ptsz").removesuffix("_ptds")
         lines.append(f"EXPORT words {name};")
         if usual != name:
-            call = f"default_stream_is_per_thread(true); CUresult r = {usual}({passed}); default_stream_is_per_thread(false)"
-            lines.append(f"EXPORT words {usual}; CUresult {name}({words}) {{ {call}; return r; }}")
+            call = f"per_thread(true); CUresult result = {usual}({passed}); per_thread(false); return result;"
+            lines.append(f"EXPORT words {usual}; CUresult {name}({words}) {{ {call} }}")
         else:
             unused = ", ".join(f"(void)w{i}" for i in range(12))
             body = f'{unused}; return unsupported("{name}");'

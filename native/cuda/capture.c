@@ -22,7 +22,6 @@ static struct capture *join(struct capture *other, struct stream *stream) {
     struct capture *capture = malloc(sizeof *capture);
     if (capture == NULL) return NULL;
     *capture = *other;
-
     if (stream != NULL) stream->capture = capture;
     return capture;
 }
@@ -44,13 +43,15 @@ EXPORT CUresult cuStreamBeginCapture_v2(CUstream handle, unsigned int mode) {
 
 EXPORT CUresult cuStreamBeginCapture(CUstream stream) { return cuStreamBeginCapture_v2(stream, 0); }
 
-/* Lets go of all streams that took part. Events keep pointing to their capture until they are recorded again; that
- * memory is small, and stays. */
-static void leave(struct capture *capture) {
-    for (struct stream *stream = capture->origin->context->streams; stream != NULL; stream = stream->next)
-        if (stream->capture != NULL && stream->capture->id == capture->id && stream != capture->origin)
-            stream->capture = NULL;
-    capture->origin->capture = NULL;
+/* Lets go of all streams that took part. */
+static void leave(const struct capture *ended) {
+    struct stream *origin = ended->origin;
+    unsigned long long id = ended->id;
+    for (struct stream *stream = origin->context->streams; stream != NULL; stream = stream->next) {
+        if (stream->capture == NULL || stream->capture->id != id) continue;
+        free(stream->capture);
+        stream->capture = NULL;
+    }
 }
 
 EXPORT CUresult cuStreamEndCapture(CUstream handle, CUgraph *graph) {
@@ -85,7 +86,14 @@ CUresult capture_operation(struct stream *stream, struct operation *operation) {
     return CUDA_SUCCESS;
 }
 
+void capture_forget(struct event *event) {
+    free(event->capture);
+    event->capture = NULL;
+}
+
+/* An event keeps a copy: what comes after it comes after what the stream had then. */
 CUresult capture_event(struct stream *stream, struct event *event) {
+    capture_forget(event);
     event->capture = join(stream->capture, NULL);
     event->recorded = false;
     return event->capture == NULL ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;

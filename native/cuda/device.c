@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "gpu.h"
+#include "limits_of_gpus.h"
 
 enum { KIB = 1024 };
 
@@ -101,20 +102,45 @@ struct attribute {
 
 /* The same for all kinds. What is not listed is 0: not there, or not supported. */
 static const struct attribute COMMON[] = {
-    {1, 1024},       {2, 1024},      {3, 1024},        {4, 64}, /* threads of a block */
-    {5, 2147483647}, {6, 65535},     {7, 65535},                /* blocks of a grid */
-    {8, 48 * KIB},   {81, 96 * KIB}, {97, 96 * KIB}, /* shared memory: a block, a multiprocessor, a block that asks */
-    {9, 64 * KIB},   {10, 32},       {11, 2147483647}, {12, 65536}, /* constant memory, warp, pitch, registers */
-    {14, 512},       {15, 1},        {19, 1},          {30, 512},
-    {31, 1}, /* alignment, overlap, mapped memory, concurrent kernels */
-    {37, 4096},      {38, 6 << 20},  {39, 2048},       {40, 2},
-    {41, 1}, /* bus, L2, threads of a multiprocessor, copy engines, one space */
-    {51, 32},        {78, 1},        {79, 1},          {80, 1},
-    {82, 65536}, /* priorities, caches, registers of a multiprocessor */
-    {83, 1},         {89, 1},        {90, 1},          {91, 1},
-    {99, 1},                                   /* managed memory, preemption, registered memory */
-    {106, 32},       {111, KIB},     {115, 1}, /* blocks of a multiprocessor, reserved shared memory, pools */
-    {131, -1},       {134, -1},                /* no NUMA node is its own */
+    {1, THREADS_PER_BLOCK},           /* threads of a block */
+    {2, THREADS_PER_BLOCK},           /* along x */
+    {3, THREADS_PER_BLOCK},           /* along y */
+    {4, THREADS_PER_BLOCK_Z},         /* along z */
+    {5, BLOCKS_PER_GRID_X},           /* blocks of a grid along x */
+    {6, BLOCKS_PER_GRID},             /* along y */
+    {7, BLOCKS_PER_GRID},             /* along z */
+    {8, SHARED_PER_BLOCK},            /* shared memory of a block */
+    {9, 64 * KIB},                    /* constant memory */
+    {10, WARP_SIZE},                  /* threads of a warp */
+    {11, 2147483647},                 /* largest pitch of a copy */
+    {12, 65536},                      /* registers of a block */
+    {14, 512},                        /* alignment of textures */
+    {15, 1},                          /* copies overlap with kernels */
+    {19, 1},                          /* memory of the host can be mapped */
+    {30, 512},                        /* alignment of surfaces */
+    {31, 1},                          /* kernels overlap */
+    {37, 4096},                       /* bits of the memory bus */
+    {38, 6 << 20},                    /* L2 cache */
+    {39, THREADS_PER_MULTIPROCESSOR}, /* threads of a multiprocessor */
+    {40, 2},                          /* copy engines */
+    {41, 1},                          /* host and GPUs share their addresses */
+    {51, 32},                         /* alignment of pitches of textures */
+    {78, 1},                          /* streams have priorities */
+    {79, 1},                          /* L1 caches global memory */
+    {80, 1},                          /* and local memory */
+    {81, SHARED_PER_MULTIPROCESSOR},  /* shared memory of a multiprocessor */
+    {82, 65536},                      /* registers of a multiprocessor */
+    {83, 1},                          /* managed memory */
+    {89, 1},                          /* which host and GPU use at once */
+    {90, 1},                          /* kernels can be preempted */
+    {91, 1},                          /* registered memory keeps its address */
+    {97, SHARED_PER_MULTIPROCESSOR},  /* shared memory of a block that asks for more */
+    {99, 1},                          /* memory can be registered */
+    {106, BLOCKS_PER_MULTIPROCESSOR}, /* blocks of a multiprocessor */
+    {111, KIB},                       /* shared memory that each block takes besides */
+    {115, 1},                         /* memory pools */
+    {131, -1},                        /* no NUMA node is its own */
+    {134, -1},                        /* nor near to it */
 };
 
 EXPORT CUresult cuDeviceGetAttribute(int *value, int attribute, CUdevice device) {

@@ -21,6 +21,7 @@ EXPORT CUresult cuEventCreate(CUevent *made, unsigned int flags) {
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
     if (!handle_is(event, HANDLE_EVENT)) return CUDA_ERROR_INVALID_HANDLE;
+    capture_forget(event);
     handle_drop(event);
     return CUDA_SUCCESS;
 }
@@ -36,7 +37,7 @@ EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream handle, unsigned 
     if (stream->capture != NULL) return capture_event(stream, event);
     event->position = stream_mark(stream);
     event->after = host_mark_of(stream);
-    event->capture = NULL;
+    capture_forget(event);
     event->recorded = true;
     return CUDA_SUCCESS;
 }

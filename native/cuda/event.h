@@ -13,7 +13,6 @@ struct event {
     double position;
     struct host_mark after;
     struct capture *capture; /* where it was recorded, if that stream was captured */
-    unsigned int captured_at;
 };
 
 #endif

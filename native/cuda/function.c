@@ -1,12 +1,8 @@
 /* What a program may ask about kernels, and how many of them fit. */
 #include <string.h>
 
+#include "limits_of_gpus.h"
 #include "module.h"
-
-#define WARP 32
-#define THREADS_PER_MULTIPROCESSOR 2048
-#define BLOCKS_PER_MULTIPROCESSOR 32
-#define SHARED_PER_MULTIPROCESSOR (96 * 1024)
 
 #define FIND(handle, function)                              \
     struct function *function;                              \
@@ -112,9 +108,9 @@ EXPORT CUresult cuKernelSetCacheConfig(CUkernel kernel, unsigned int preferred, 
 
 /* As many blocks as threads, blocks and shared memory of a multiprocessor allow; registers are not modelled. */
 static int blocks_that_fit(const struct function *function, int block_size, size_t dynamic_shared) {
-    int warps = (block_size + WARP - 1) / WARP;
+    int warps = (block_size + WARP_SIZE - 1) / WARP_SIZE;
     size_t shared = (size_t)function->attributes[CU_FUNC_SHARED_BYTES] + dynamic_shared;
-    int blocks = THREADS_PER_MULTIPROCESSOR / WARP / warps;
+    int blocks = THREADS_PER_MULTIPROCESSOR / WARP_SIZE / warps;
     if (blocks > BLOCKS_PER_MULTIPROCESSOR) blocks = BLOCKS_PER_MULTIPROCESSOR;
     if (shared > 0 && SHARED_PER_MULTIPROCESSOR / shared < (size_t)blocks)
         blocks = (int)(SHARED_PER_MULTIPROCESSOR / shared);
@@ -143,7 +139,7 @@ EXPORT CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block,
     if (grid == NULL || block == NULL) return CUDA_ERROR_INVALID_VALUE;
     int most = function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK], best = 0;
     if (limit > 0 && limit < most) most = limit;
-    for (int size = most - most % WARP; size > 0; size -= WARP) {
+    for (int size = most - most % WARP_SIZE; size > 0; size -= WARP_SIZE) {
         int blocks = blocks_that_fit(function, size, shared_for != NULL ? shared_for(size) : shared);
         if (blocks * size <= best) continue;
         best = blocks * size;

@@ -44,9 +44,7 @@ def c_header() -> str:
         lines += [f"        .{ours} = {getattr(kind, theirs)!r}," for ours, theirs in NUMBERS.items()]
         lines.append("    },")
     lines += ["};", "", "static const struct {", "    const char *name;", "    unsigned int kind;", "} NAMES[] = {"]
-    names = {
-        folded(name): row for row, kind in enumerate(gpu_kinds()) for name in (kind.key, kind.name, *kind.aliases)
-    }
+    names = {folded(name): row for row, kind in enumerate(gpu_kinds()) for name in (kind.key, kind.name, *kind.aliases)}
     lines += [f"    {{{json.dumps(name)}, {row}}}," for name, row in names.items()]
     return "\n".join([*lines, "};", ""])
 

@@ -34,6 +34,7 @@ struct event;
 CUresult capture_operation(struct stream *stream, struct operation *operation);
 CUresult capture_event(struct stream *stream, struct event *event);
 CUresult capture_wait(struct stream *stream, struct event *event);
+void capture_forget(struct event *event);
 void capture_abandon(struct stream *stream);
 
 #endif

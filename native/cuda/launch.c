@@ -4,16 +4,11 @@
 #include <string.h>
 
 #include "kernel_time.h"
+#include "limits_of_gpus.h"
 #include "memory.h"
 #include "message.h"
 #include "module.h"
 #include "operation.h"
-
-#define MOST_THREADS 1024
-#define MOST_BLOCKS_X 2147483647u
-#define MOST_BLOCKS 65535u
-#define MOST_THREADS_Z 64
-#define MOST_SHARED (96 * 1024)
 
 size_t function_argument_bytes(const struct function *function) {
     return function->code == NULL ? 0 : ptx_argument_bytes(function->code);
@@ -54,12 +49,13 @@ static CUresult copy_arguments(const struct function *function, void **parameter
 static bool fits(const struct function *function, const unsigned int grid[3], const unsigned int block[3],
                  unsigned int shared_bytes) {
     for (unsigned int axis = 0; axis < 3; axis++)
-        if (grid[axis] == 0 || block[axis] == 0 || grid[axis] > (axis == 0 ? MOST_BLOCKS_X : MOST_BLOCKS)) return false;
-    if (block[0] > MOST_THREADS || block[1] > MOST_THREADS || block[2] > MOST_THREADS_Z) return false;
+        if (grid[axis] == 0 || block[axis] == 0 || grid[axis] > (axis == 0 ? BLOCKS_PER_GRID_X : BLOCKS_PER_GRID))
+            return false;
+    if (block[0] > THREADS_PER_BLOCK || block[1] > THREADS_PER_BLOCK || block[2] > THREADS_PER_BLOCK_Z) return false;
     if (block[0] * block[1] * block[2] > (unsigned int)function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK])
         return false;
     unsigned int most = (unsigned int)function->attributes[CU_FUNC_MAX_DYNAMIC_SHARED];
-    return shared_bytes <= (most < MOST_SHARED ? most : MOST_SHARED);
+    return shared_bytes <= (most < SHARED_PER_MULTIPROCESSOR ? most : SHARED_PER_MULTIPROCESSOR);
 }
 
 CUresult launch_make(struct function *function, const unsigned int grid[3], const unsigned int block[3],

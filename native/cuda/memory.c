@@ -5,8 +5,9 @@
 
 #include "pool.h"
 
-#define LARGE (1u << 20) /* blocks from this size on are mapped, so that only what is written takes the host's memory \
-                          */
+#define LARGE                                                                                               \
+    (1u << 20) /* blocks from this size on are mapped, so that only what is written takes the host's memory \
+                */
 
 static size_t in_multiples(size_t bytes) {
     return (bytes + MEMORY_ALIGNMENT - 1) / MEMORY_ALIGNMENT * MEMORY_ALIGNMENT;

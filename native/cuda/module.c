@@ -7,6 +7,7 @@
 
 #include "image.h"
 #include "kernel_time.h"
+#include "limits_of_gpus.h"
 #include "memory.h"
 #include "message.h"
 
@@ -37,11 +38,11 @@ static struct function *add_function(struct module *module, const char *name, si
     function->code = code;
     function->seconds = kernel_seconds_by_name(own);
     memset(function->attributes, 0, sizeof function->attributes);
-    int limit = code == NULL || ptx_max_threads(code) == 0 ? 1024 : (int)ptx_max_threads(code);
+    int limit = code == NULL || ptx_max_threads(code) == 0 ? THREADS_PER_BLOCK : (int)ptx_max_threads(code);
     function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK] = limit;
     function->attributes[CU_FUNC_REGISTERS] = 32; /* of the hardware; PTX says nothing about them */
     function->attributes[CU_FUNC_PTX_VERSION] = function->attributes[CU_FUNC_BINARY_VERSION] = 80;
-    function->attributes[CU_FUNC_MAX_DYNAMIC_SHARED] = 48 * 1024;
+    function->attributes[CU_FUNC_MAX_DYNAMIC_SHARED] = SHARED_PER_BLOCK;
     function->attributes[CU_FUNC_CARVEOUT] = -1;
     if (code == NULL) return function;
     function->attributes[CU_FUNC_SHARED_BYTES] = (int)ptx_shared_bytes(code);

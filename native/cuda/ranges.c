@@ -7,7 +7,6 @@
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct range *ranges; /* by their start; they never overlap */
 static size_t count, room;
-static _Atomic uint64_t generation = 1;
 
 /* Returns how many start at an address or before it. */
 static size_t count_up_to(uintptr_t address) {
@@ -46,7 +45,6 @@ static void take_out(size_t place, struct range *taken) {
     *taken = ranges[place];
     count--;
     memmove(&ranges[place], &ranges[place + 1], (count - place) * sizeof *ranges);
-    generation++;
 }
 
 bool range_take(uintptr_t start, unsigned int kinds, struct range *taken) {
@@ -81,5 +79,3 @@ bool range_find(uintptr_t address, struct range *found) {
 bool range_holds(uintptr_t address, size_t bytes, struct range *found) {
     return range_find(address, found) && bytes <= found->bytes - (address - found->start);
 }
-
-uint64_t range_generation(void) { return generation; }

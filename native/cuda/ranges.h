@@ -35,9 +35,6 @@ bool range_find(uintptr_t address, struct range *found);
 /* Whether all bytes from an address on belong to one range. */
 bool range_holds(uintptr_t address, size_t bytes, struct range *found);
 
-/* Grows whenever a range is taken out: whoever remembers one must look again. */
-uint64_t range_generation(void);
-
 #define ANY_OF(kind) (1u << (kind))
 
 #endif

@@ -1,7 +1,6 @@
 /* Atomic operations: also against other threads of the process that run kernels on the same memory. */
 #include <stddef.h>
 
-#include "half.h"
 #include "operations.h"
 #include "values.h"
 

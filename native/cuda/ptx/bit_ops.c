@@ -40,11 +40,11 @@ SHIFT_SIGNED(s16, 16)
 SHIFT_SIGNED(s32, 32)
 SHIFT_SIGNED(s64, 64)
 
-#define LOGIC(type)          \
-    BINARY(and, type, a & (b)) \
-    BINARY(or, type, a | (b)) \
+#define LOGIC(type)            \
+    BINARY(and, type, a &(b))  \
+    BINARY(or, type, a | (b))  \
     BINARY(xor, type, a ^ (b)) \
-    UNARY(not, type, ~a)     \
+    UNARY(not, type, ~a)       \
     UNARY(cnot, type, a == 0)
 LOGIC(b16)
 LOGIC(b32)

@@ -1,7 +1,6 @@
 /* Comparisons, choices, and operations on predicates. */
 #include <stddef.h>
 
-#include "half.h"
 #include "operations.h"
 #include "values.h"
 
@@ -25,20 +24,11 @@ static bool floats_compare(const struct instruction *instruction, double a, doub
     return whole_compares(instruction->comparison, a < b ? -1 : a > b);
 }
 
-static double as_double(uint64_t bits, enum type type, bool flushes) {
-    switch (type) {
-        case TYPE_F64: return get_f64(bits);
-        case TYPE_F32: return flush_f32(get_f32(bits), flushes);
-        case TYPE_F16: return half_to_double((uint16_t)bits);
-        default: return bfloat_to_double((uint16_t)bits);
-    }
-}
-
 static bool compares(const struct instruction *instruction, uint64_t a, uint64_t b) {
     enum type type = instruction->from_type;
     if (type_is_float(type))
-        return floats_compare(instruction, as_double(a, type, instruction->flushes),
-                              as_double(b, type, instruction->flushes));
+        return floats_compare(instruction, float_value(a, type, instruction->flushes),
+                              float_value(b, type, instruction->flushes));
     unsigned int unused = 64 - 8 * type_bytes(type);
     a <<= unused; /* the order of what remains is that of the numbers */
     b <<= unused;
@@ -71,10 +61,9 @@ static void compare(struct warp *warp, const struct instruction *instruction, ui
     });
 }
 
-plain_run find_compare(enum type type, bool to_predicate) {
+plain_run find_compare(enum type type) {
     bool known = type != TYPE_F16X2 && type != TYPE_BF16X2 && type != TYPE_PRED && type_bytes(type) >= 2 &&
                  type_bytes(type) <= 8;
-    (void)to_predicate;
     return known ? compare : NULL;
 }
 

@@ -151,60 +151,6 @@ static void run_return(struct warp *warp, uint32_t lanes) {
     if (ended != 0) end_lanes(warp, ended);
 }
 
-/* A barrier's variant: 0 sync, 1 arrive, 2 popc, 3 and, 4 or; from[0] its number, from[1] how many threads, from[2] a
- * vote. */
-static void run_barrier(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
-    unsigned int first = (unsigned int)__builtin_ctz(lanes);
-    uint32_t number = (uint32_t)source_values(warp, instruction->from[0])[first];
-    if (number >= BARRIERS) {
-        warp_fail(warp, instruction, PTX_FAILED, "there is no barrier %u", number);
-        return;
-    }
-    struct barrier *barrier = &warp->block->barriers[number];
-    barrier->expected =
-        instruction->from[1].kind == SOURCE_NONE ? 0 : (uint32_t)source_values(warp, instruction->from[1])[first];
-    barrier->arrived += (uint32_t)__builtin_popcount(lanes);
-    for (unsigned int i = 0; i < LANES; i++) {
-        if (!(lanes >> i & 1)) continue;
-        if (instruction->from[2].kind != SOURCE_NONE)
-            barrier->votes +=
-                (uint32_t)((source_values(warp, instruction->from[2])[i] & 1) != instruction->negated_predicate);
-        if (instruction->variant == 1) {
-            warp->lanes[i].next = instruction + 1;
-            continue;
-        }
-        warp->lanes[i].next = instruction;
-        warp->lanes[i].waiting = WAITING_BARRIER;
-        warp->lanes[i].barrier = number;
-    }
-    barrier_check(warp->block, number);
-}
-
-static void release(struct warp *warp, unsigned int index, const struct barrier *barrier) {
-    struct lane *lane = &warp->lanes[index];
-    const struct instruction *instruction = lane->next;
-    uint64_t all = barrier->votes == barrier->arrived, any = barrier->votes > 0;
-    uint64_t answer = instruction->variant == 2 ? barrier->votes : instruction->variant == 3 ? all : any;
-    if (instruction->to >= 0)
-        warp->registers[lane->frames[lane->depth].registers + (uint32_t)instruction->to][index] = answer;
-    lane->waiting = WAITING_NOT;
-    lane->next = instruction + 1;
-}
-
-void barrier_check(struct block *block, uint32_t number) {
-    struct barrier *barrier = &block->barriers[number];
-    uint32_t expected =
-        barrier->expected == 0 || barrier->expected > block->alive_count ? block->alive_count : barrier->expected;
-    if (barrier->arrived < expected) return;
-    for (unsigned int w = 0; w < block->warp_count; w++)
-        for (unsigned int i = 0; i < LANES; i++) {
-            struct warp *warp = &block->warps[w];
-            if (warp->alive >> i & 1 && warp->lanes[i].waiting == WAITING_BARRIER && warp->lanes[i].barrier == number)
-                release(warp, i, barrier);
-        }
-    *barrier = (struct barrier){0};
-}
-
 /* Lanes that work together wait for each other at the instruction itself. */
 static void run_together(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
     uint32_t present = lanes;
@@ -234,7 +180,7 @@ static void run_control(struct warp *warp, const struct instruction *instruction
         case CONTROL_CALL: run_call(warp, instruction, active); break;
         case CONTROL_RETURN: run_return(warp, active); break;
         case CONTROL_EXIT: end_lanes(warp, active); break;
-        case CONTROL_BARRIER: run_barrier(warp, instruction, active); break;
+        case CONTROL_BARRIER: barrier_arrive(warp, instruction, active); break;
         case CONTROL_WARP: run_together(warp, instruction, active); break;
         case CONTROL_TRAP: warp_fail(warp, instruction, PTX_FAILED, "the kernel ended itself"); break;
         default: warp_fail(warp, instruction, PTX_UNSUPPORTED, "this instruction is not supported"); break;

@@ -1,21 +1,10 @@
 /* Conversions between types, and between addresses. */
-#include <fenv.h>
 #include <stddef.h>
 
-#include "half.h"
 #include "operations.h"
 #include "values.h"
 
 /* cvt's `variant`: 0 a float stays one as it is, 1 it becomes a whole number by the instruction's rounding. */
-static double float_value(uint64_t bits, enum type type, bool flushes) {
-    switch (type) {
-        case TYPE_F64: return get_f64(bits);
-        case TYPE_F32: return flush_f32(get_f32(bits), flushes);
-        case TYPE_F16: return half_to_double((uint16_t)bits);
-        default: return bfloat_to_double((uint16_t)bits);
-    }
-}
-
 static double to_whole(double value, enum rounding rounding) {
     switch (rounding) {
         case ROUND_ZERO: return trunc(value);
@@ -92,14 +81,11 @@ static uint64_t to_float(double value, const struct instruction *instruction) {
     }
 }
 
-static const int ROUNDINGS[] = {
-    [ROUND_NEAREST] = FE_TONEAREST, [ROUND_ZERO] = FE_TOWARDZERO, [ROUND_DOWN] = FE_DOWNWARD, [ROUND_UP] = FE_UPWARD};
-
 /* Whole numbers of 64 bits may not fit a double, so they are rounded straight to what is wanted. */
 static uint64_t whole_to_float(uint64_t bits, const struct instruction *instruction) {
     uint64_t value = sign_extended(bits, instruction->from_type);
     bool is_signed = type_is_signed(instruction->from_type);
-    fesetround(ROUNDINGS[instruction->rounding]);
+    fesetround(host_rounding(instruction->rounding));
     volatile double wide = is_signed ? (double)(int64_t)value : (double)value;
     volatile float single = is_signed ? (float)(int64_t)value : (float)value;
     fesetround(FE_TONEAREST);

@@ -33,7 +33,7 @@ static bool decode_compare(struct decoding *decoding, bool to_predicate) {
     instruction->flushes = take(decoding, "ftz");
     instruction->type = to_predicate ? TYPE_PRED : take_type(decoding);
     instruction->from_type = take_type(decoding);
-    instruction->run = find_compare(instruction->from_type, to_predicate);
+    instruction->run = find_compare(instruction->from_type);
     bool writes =
         to_predicate || instruction->type == TYPE_U32 || instruction->type == TYPE_S32 || instruction->type == TYPE_F32;
     if (instruction->run == NULL || !writes) return false;

@@ -1,12 +1,8 @@
 /* Arithmetic on floats of 32 and 64 bits. Functions that a GPU only approximates are computed exactly, and rounded. */
-#include <fenv.h>
 #include <stddef.h>
 
 #include "operations.h"
 #include "values.h"
-
-static const int ROUNDINGS[] = {
-    [ROUND_NEAREST] = FE_TONEAREST, [ROUND_ZERO] = FE_TOWARDZERO, [ROUND_DOWN] = FE_DOWNWARD, [ROUND_UP] = FE_UPWARD};
 
 static f32 saturate_f32(f32 value, bool saturates) {
     return !saturates ? value : value > 1 ? 1 : value > 0 ? value : 0;
@@ -28,7 +24,7 @@ static uint64_t put_result_f64(f64 value) { return isnan(value) ? UINT64_C(0x7ff
         const uint64_t *from_c = source_values(warp, instruction->from[(count) > 2 ? 2 : 0]);             \
         uint64_t *to = result_values(warp, instruction->to);                                              \
         bool flushes = instruction->flushes, saturates = instruction->saturates;                          \
-        if (instruction->rounding != ROUND_NEAREST) fesetround(ROUNDINGS[instruction->rounding]);         \
+        if (instruction->rounding != ROUND_NEAREST) fesetround(host_rounding(instruction->rounding));     \
         FOR_LANES(lanes, {                                                                                \
             type a = flush_##type(get_##type(from_a[lane]), flushes);                                     \
             type b = flush_##type(get_##type(from_b[lane]), flushes);                                     \

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stddef.h>
 
-#include "half.h"
 #include "operations.h"
 #include "values.h"
 

@@ -16,8 +16,8 @@ struct operation_row {
 extern const struct operation_row INTEGER_OPERATIONS[], BIT_OPERATIONS[], FLOAT_OPERATIONS[], HALF_OPERATIONS[];
 
 /* The others have operands of several types, or do more than compute. */
-plain_run find_compare(enum type type, bool to_predicate); /* setp and set */
-plain_run find_select(void);                               /* selp */
+plain_run find_compare(enum type type); /* setp and set */
+plain_run find_select(void);            /* selp */
 plain_run find_slct(void);
 plain_run find_testp(void);
 plain_run find_move(void);

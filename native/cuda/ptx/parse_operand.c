@@ -118,7 +118,8 @@ static void read_address(struct parser *parser, struct operand *operand) {
         operand->offset -= (int64_t)expect_integer(parser);
     }
     if (token_is_mark(&parser->tokens.now, ',')) { /* of textures and the like, which nothing here reads */
-        while (!token_is_mark(&parser->tokens.now, ']') && parser->tokens.now.kind != TOKEN_END) tokens_advance(&parser->tokens);
+        while (!token_is_mark(&parser->tokens.now, ']') && parser->tokens.now.kind != TOKEN_END)
+            tokens_advance(&parser->tokens);
         expect_mark(parser, ']');
         *operand = (struct operand){.kind = OPERAND_LIST, .predicate = -1};
         return;

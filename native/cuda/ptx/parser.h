@@ -119,6 +119,22 @@ struct declaration read_declaration(struct parser *parser);
 /* parse_function.c: a function from behind ".entry" or ".func" on. */
 void parse_function(struct parser *parser, bool is_kernel);
 
+/* parse_names.c: registers and variables, from behind ".reg", ".local", ".param" or ".shared" on. */
+void add_name(struct parser *parser, struct name name);
+void read_registers(struct parser *parser);
+void read_frame_variable(struct parser *parser);
+void read_shared_variable(struct parser *parser);
+
+static inline uint32_t align_to(uint32_t offset, uint32_t alignment) {
+    return (offset + alignment - 1) & ~(alignment - 1);
+}
+
+/* parse_instruction.c */
+struct instruction *add_instruction(struct parser *parser);
+void read_instruction(struct parser *parser);
+void read_branch_targets(struct parser *parser, const struct token *label);
+void resolve_labels(struct parser *parser);
+
 /* parse_operand.c */
 struct operand parse_operand(struct parser *parser);
 struct operand *parse_operands(struct parser *parser, unsigned int *count);

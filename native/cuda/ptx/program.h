@@ -126,7 +126,6 @@ struct instruction {
     uint32_t elements[MOST_ELEMENTS]; /* registers of a vector; its numbers, if it is read, are `from` those */
     struct source element_sources[MOST_ELEMENTS];
     unsigned int element_count;
-    bool vector_first; /* the vector stands where the result does */
 
     enum type type, from_type;
     enum space space;

@@ -2,9 +2,11 @@
 #ifndef GPUYARD_PTX_VALUES_H
 #define GPUYARD_PTX_VALUES_H
 
+#include <fenv.h>
 #include <math.h>
 #include <string.h>
 
+#include "half.h"
 #include "warp.h"
 
 typedef uint16_t b16, u16;
@@ -58,6 +60,16 @@ static inline uint64_t put_f64(f64 value) {
     return bits;
 }
 
+/* The host's name of a rounding. */
+static inline int host_rounding(enum rounding rounding) {
+    switch (rounding) {
+        case ROUND_ZERO: return FE_TOWARDZERO;
+        case ROUND_DOWN: return FE_DOWNWARD;
+        case ROUND_UP: return FE_UPWARD;
+        default: return FE_TONEAREST;
+    }
+}
+
 /* Numbers below the smallest normal one count as zero where an instruction says so. */
 static inline f32 flush_f32(f32 value, bool flushes) {
     return flushes && fabsf(value) < 0x1p-126f ? copysignf(0, value) : value;
@@ -65,6 +77,16 @@ static inline f32 flush_f32(f32 value, bool flushes) {
 static inline f64 flush_f64(f64 value, bool flushes) {
     (void)flushes;
     return value;
+}
+
+/* A float of any type of up to 64 bits. */
+static inline f64 float_value(uint64_t bits, enum type type, bool flushes) {
+    switch (type) {
+        case TYPE_F64: return get_f64(bits);
+        case TYPE_F32: return flush_f32(get_f32(bits), flushes);
+        case TYPE_F16: return half_to_double((uint16_t)bits);
+        default: return bfloat_to_double((uint16_t)bits);
+    }
 }
 
 /* Repeats a statement for each lane, `lane`; whole warps in a loop that a compiler can make wide. */

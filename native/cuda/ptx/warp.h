@@ -105,6 +105,9 @@ uint32_t warp_instruction_members(struct warp *warp, const struct instruction *i
  * after which others get their turn. */
 bool warp_run(struct warp *warp, uint64_t budget);
 
+/* Lanes come to a barrier. */
+void barrier_arrive(struct warp *warp, const struct instruction *instruction, uint32_t lanes);
+
 /* Lets lanes that wait at a barrier go on, if all are there. */
 void barrier_check(struct block *block, uint32_t number);
 

@@ -78,27 +78,56 @@ class Driver:
         """Copy an array to memory of its own on the GPU."""
         array = np.ascontiguousarray(array)
         address = self.allocate(max(1, array.nbytes))
-        self.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), array.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(array.nbytes))
+        self.call(
+            "cuMemcpyHtoD_v2",
+            ctypes.c_uint64(address),
+            array.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_size_t(array.nbytes),
+        )
         return address
 
     def download(self, address: int, like: NDArray[Any]) -> NDArray[Any]:
         """Copy an array back."""
         array = np.empty_like(like)
-        self.call("cuMemcpyDtoH_v2", array.ctypes.data_as(ctypes.c_void_p), ctypes.c_uint64(address), ctypes.c_size_t(array.nbytes))
+        self.call(
+            "cuMemcpyDtoH_v2",
+            array.ctypes.data_as(ctypes.c_void_p),
+            ctypes.c_uint64(address),
+            ctypes.c_size_t(array.nbytes),
+        )
         return array
 
-    def launch(self, function: ctypes.c_void_p, grid: tuple[int, ...], block: tuple[int, ...], arguments: list[Any], shared: int = 0) -> int:
+    def launch(
+        self,
+        function: ctypes.c_void_p,
+        grid: tuple[int, ...],
+        block: tuple[int, ...],
+        arguments: list[Any],
+        shared: int = 0,
+    ) -> int:
         """Launch a kernel on the default stream, and return what the driver answers."""
-        held = (ctypes.c_void_p * max(1, len(arguments)))(*(ctypes.cast(ctypes.pointer(each), ctypes.c_void_p) for each in arguments))
+        held = (ctypes.c_void_p * max(1, len(arguments)))(
+            *(ctypes.cast(ctypes.pointer(each), ctypes.c_void_p) for each in arguments)
+        )
         sizes = [*grid, *(1,) * (3 - len(grid)), *block, *(1,) * (3 - len(block)), shared]
         return self.result("cuLaunchKernel", function, *map(ctypes.c_uint, sizes), None, held, None)
 
-    def run(self, body: str, inputs: list[NDArray[Any]], output: NDArray[Any], block: int = 32, grid: int = 1, before: str = "") -> NDArray[Any]:
+    def run(
+        self,
+        body: str,
+        inputs: list[NDArray[Any]],
+        output: NDArray[Any],
+        block: int = 32,
+        grid: int = 1,
+        before: str = "",
+    ) -> NDArray[Any]:
         """Run a kernel `k` whose parameters are the output and then the inputs; see `kernel`."""
         module = self.load(kernel(body, len(inputs) + 1, before))
         addresses = [self.upload(output), *map(self.upload, inputs)]
         try:
-            code = self.launch(self.function(module, "k"), (grid,), (block,), [ctypes.c_uint64(each) for each in addresses])
+            code = self.launch(
+                self.function(module, "k"), (grid,), (block,), [ctypes.c_uint64(each) for each in addresses]
+            )
             if code != SUCCESS:
                 raise DriverError("cuLaunchKernel", code)
             return self.download(addresses[0], output)
@@ -112,8 +141,13 @@ class Driver:
 def kernel(body: str, parameters: int, before: str = "") -> str:
     """Return a module with a kernel whose parameters are addresses, p0 … in %rd0 …; %r0 is the number of the thread."""
     names = [f".param .u64 p{index}" for index in range(parameters)]
-    loads = [f"ld.param.u64 %rd{index}, [p{index}];\ncvta.to.global.u64 %rd{index}, %rd{index};" for index in range(parameters)]
-    registers = ".reg .pred %p<16>; .reg .b16 %h<32>; .reg .b32 %r<64>; .reg .b64 %rd<64>; .reg .f32 %f<32>; .reg .f64 %fd<32>;"
+    loads = [
+        f"ld.param.u64 %rd{index}, [p{index}];\ncvta.to.global.u64 %rd{index}, %rd{index};"
+        for index in range(parameters)
+    ]
+    registers = (
+        ".reg .pred %p<16>; .reg .b16 %h<32>; .reg .b32 %r<64>; .reg .b64 %rd<64>; .reg .f32 %f<32>; .reg .f64 %fd<32>;"
+    )
     number = "mov.u32 %r60, %ctaid.x; mov.u32 %r61, %ntid.x; mov.u32 %r62, %tid.x; mad.lo.u32 %r0, %r60, %r61, %r62;"
     lines = [HEADER, before, f".visible .entry k({', '.join(names)}) {{", registers, *loads, number, body, "ret;", "}"]
     return "\n".join(lines)
@@ -121,5 +155,9 @@ def kernel(body: str, parameters: int, before: str = "") -> str:
 
 def settings(**given: str) -> dict[str, str]:
     """Return this environment with these GPUYARD_ settings and no others."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUYARD_") and name != "CUDA_VISIBLE_DEVICES"}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("GPUYARD_") and name != "CUDA_VISIBLE_DEVICES"
+    }
     return kept | {f"GPUYARD_{name.upper()}": value for name, value in given.items()}

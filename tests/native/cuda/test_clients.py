@@ -14,6 +14,7 @@ from tests.native.cuda.driver import settings
 
 from gpuyard.native import folder
 
+ROOT = Path(__file__).resolve().parents[3]
 CLIENTS = Path(__file__).parent / "clients"
 
 
@@ -27,14 +28,19 @@ def run(program: Path, *packages: str, **given: str) -> str:
         if not there:
             pytest.skip(f"{package} is not installed: pip install 'gpuyard[test-cuda]'")
     environment = settings(**{"gpus": "A100", "node": f"clients-{uuid.uuid4()}"} | given)
-    environment |= {"LD_LIBRARY_PATH": str(folder()), "NUMBA_DISABLE_JIT": "0"}
-    done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=False, timeout=600)
+    environment |= {"PYTHONWARNINGS": "ignore", "LD_LIBRARY_PATH": str(folder()), "NUMBA_DISABLE_JIT": "0"}
+    done = subprocess.run(
+        [sys.executable, program], env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
 def test_cuda_bindings() -> None:
-    assert run(CLIENTS / "bindings.py", "cuda.bindings", clock="device", kernel_times="axpy=50") == "NVIDIA A100-SXM4-40GB\n"
+    assert (
+        run(CLIENTS / "bindings.py", "cuda.bindings", clock="device", kernel_times="axpy=50")
+        == "NVIDIA A100-SXM4-40GB\n"
+    )
 
 
 def test_cuda_core_with_nvrtc() -> None:
@@ -57,6 +63,12 @@ def test_numba_kernels() -> None:
 def test_numba_maths() -> None:
     need_driver_linker()
     assert len(run(CLIENTS / "numba_maths.py", "numba_cuda", "nvidia").splitlines()) == 2 * 31
+
+
+def test_the_example_of_the_docs_prints_what_they_show() -> None:
+    need_driver_linker()
+    printed = run(ROOT / "examples" / "cuda" / "axpy.py", "numba_cuda", "nvidia", clock="device")
+    assert f"python examples/cuda/axpy.py\n{printed}" in (ROOT / "docs" / "cuda.md").read_text()
 
 
 KERNEL = """
@@ -100,9 +112,15 @@ def test_what_nvcc_compiles(options: list[str], told: list[float], said: str, tm
     (tmp_path / "kernel.cu").write_text(KERNEL)
     (tmp_path / "main.c").write_text(DRIVER_PROGRAM)
     subprocess.run([nvcc, "-fatbin", *options, "kernel.cu", "-o", "kernel.fatbin"], cwd=tmp_path, check=True)
-    subprocess.run([nvcc, "-cudart", "none", "main.c", "-o", "main", "-Xlinker", str(folder() / "libcuda.so.1")], cwd=tmp_path, check=True)
+    subprocess.run(
+        [nvcc, "-cudart", "none", "main.c", "-o", "main", "-Xlinker", str(folder() / "libcuda.so.1")],
+        cwd=tmp_path,
+        check=True,
+    )
     environment = settings(gpus="A100", clock="device") | {"LD_LIBRARY_PATH": str(folder())}
-    done = subprocess.run([tmp_path / "main", "kernel.fatbin"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [tmp_path / "main", "kernel.fatbin"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, json.loads(done.stdout)) == (0, told), done.stderr
     assert said in done.stderr
     assert bool(said) == bool(done.stderr)
@@ -113,5 +131,7 @@ def test_without_gpus_the_driver_says_how_to_get_some() -> None:
     environment = settings() | {"LD_LIBRARY_PATH": str(folder())}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "100\n"
-    assert done.stderr == "gpuyard: libcuda: GPUYARD_GPUS is not set: there are no emulated GPUs; try GPUYARD_GPUS=A100\n"
+    assert (
+        done.stderr == "gpuyard: libcuda: GPUYARD_GPUS is not set: there are no emulated GPUs; try GPUYARD_GPUS=A100\n"
+    )
     assert "GPUYARD_GPUS" not in os.environ

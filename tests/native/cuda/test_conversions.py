@@ -1,6 +1,7 @@
 """Conversions and comparisons: every pair of types, against exact fractions and Python's own comparisons."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -63,7 +64,12 @@ def test_whole_to_float(driver: Driver, to: str, source: str, rounding: Rounding
     assert told == [rounded(Fraction(each), FORMATS[to], rounding) for each in given]
 
 
-WHOLE_ROUNDINGS = {"rni": round, "rzi": math.trunc, "rmi": math.floor, "rpi": math.ceil}
+WHOLE_ROUNDINGS: dict[str, Callable[[Fraction], int]] = {
+    "rni": round,
+    "rzi": math.trunc,
+    "rmi": math.floor,
+    "rpi": math.ceil,
+}
 
 
 @pytest.mark.parametrize("rounding", list(WHOLE_ROUNDINGS))
@@ -74,7 +80,13 @@ def test_float_to_whole_keeps_to_its_range(driver: Driver, to: str, source: str,
     told = convert(driver, f"cvt.{rounding}", to, source, to_words(given, source))
     for number, got in zip(given, told, strict=True):
         ends = {math.inf: clamp(2**70, to), -math.inf: clamp(-(2**70), to)}
-        want = 0 if math.isnan(number) else ends[number] if math.isinf(number) else clamp(WHOLE_ROUNDINGS[rounding](Fraction(number)), to)
+        want = (
+            0
+            if math.isnan(number)
+            else ends[number]
+            if math.isinf(number)
+            else clamp(WHOLE_ROUNDINGS[rounding](Fraction(number)), to)
+        )
         assert int(got) == want & (1 << bits(to)) - 1, number
 
 
@@ -105,10 +117,13 @@ def test_two_floats_become_two_halves(driver: Driver) -> None:
     mov.f32 %f1, 0f3FC00000; mov.f32 %f2, 0fC0000000; cvt.rn.f16x2.f32 %r1, %f1, %f2; mov.b32 {%h1, %h2}, %r1;
     st.global.b16 [%rd0], %h1; st.global.b16 [%rd0+2], %h2;
     """
-    assert driver.run(body, [], np.zeros(2, "f2"), block=1).tolist() == [-2.0, 1.5]  # the first operand is the upper half
+    assert driver.run(body, [], np.zeros(2, "f2"), block=1).tolist() == [
+        -2.0,
+        1.5,
+    ]  # the first operand is the upper half
 
 
-COMPARISONS = {
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "eq": lambda a, b: a == b, "ne": lambda a, b: a < b or a > b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip

@@ -21,7 +21,11 @@ def test_corner_cases(tmp_path: Path) -> None:
         pytest.skip("no C compiler")
     flags = ["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", f"-I{build_script().SOURCES / 'cuda'}"]
     subprocess.run([*compiler, *flags, PROGRAM, "-o", tmp_path / "cases", library, "-lm", "-pthread"], check=True)
-    environment = settings(gpus="2xA100", clock="device", kernel_times="k=100") | {"LD_LIBRARY_PATH": str(library.parent)}
-    done = subprocess.run([tmp_path / "cases"], env=environment, capture_output=True, text=True, check=False, timeout=120)
+    environment = settings(gpus="2xA100", clock="device", kernel_times="k=100") | {
+        "LD_LIBRARY_PATH": str(library.parent)
+    }
+    done = subprocess.run(
+        [tmp_path / "cases"], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert len(done.stdout.splitlines()) == PROGRAM.read_text().count("CASE(") - 1

@@ -1,6 +1,7 @@
 """How PTX runs: branches, calls, barriers, memory of all kinds, and what the lanes of a warp do together."""
 
 import ctypes
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -103,7 +104,10 @@ def test_shared_memory_whose_size_the_launch_says(driver: Driver) -> None:
     st.u64 [%rd4], %rd1; bar.sync 0; mov.u32 %r2, %dynamic_smem_size; cvt.u64.u32 %rd5, %r2; sub.u64 %rd6, %rd5, 8; sub.u64 %rd6, %rd6, %rd1;
     add.u64 %rd6, %rd6, %rd3; ld.u64 %rd7, [%rd6]; ld.param.u64 %rd8, [out]; add.u64 %rd8, %rd8, %rd1; st.global.u64 [%rd8], %rd7; ret; }}"""
     out = driver.upload(np.zeros(64, "u8"))
-    assert driver.launch(driver.function(driver.load(text), "k"), (1,), (64,), [ctypes.c_uint64(out)], shared=512) == SUCCESS
+    assert (
+        driver.launch(driver.function(driver.load(text), "k"), (1,), (64,), [ctypes.c_uint64(out)], shared=512)
+        == SUCCESS
+    )
     assert (driver.download(out, np.zeros(64, "u8")) == 8 * np.arange(64)[::-1]).all()
 
 
@@ -153,7 +157,7 @@ def test_red_and_cas_and_floats(driver: Driver) -> None:
     assert (int(told[0]), int(told[1]), float(told.view("f4")[2])) == (0, 64, 64.0)
 
 
-SHUFFLES = {
+SHUFFLES: dict[str, Callable[[int], int]] = {
     "up": lambda lane: lane - 3 if lane >= 3 else lane,
     "down": lambda lane: lane + 3 if lane + 3 < 32 else lane,
     "bfly": lambda lane: lane ^ 3,
@@ -164,7 +168,9 @@ SHUFFLES = {
 @pytest.mark.parametrize("kind", list(SHUFFLES))
 def test_shuffles_hand_values_from_lane_to_lane(driver: Driver, kind: str) -> None:
     clamp = 0 if kind == "up" else 31
-    body = f"shfl.sync.{kind}.b32 %r1|%p1, %r0, 3, {clamp}, -1; selp.u32 %r2, 100, 0, %p1; add.u32 %r20, %r1, %r2; {STORE}"
+    body = (
+        f"shfl.sync.{kind}.b32 %r1|%p1, %r0, 3, {clamp}, -1; selp.u32 %r2, 100, 0, %p1; add.u32 %r20, %r1, %r2; {STORE}"
+    )
     told = driver.run(body, [], np.zeros(32, "u4"))
     inside = [SHUFFLES[kind](lane) != lane or kind in ("bfly", "idx") for lane in range(32)]
     assert told.tolist() == [SHUFFLES[kind](lane) + (100 if inside[lane] else 0) for lane in range(32)]
@@ -194,7 +200,9 @@ def test_grids_and_blocks_have_three_sides(driver: Driver) -> None:
     mov.u32 %r9, %nctaid.y; mov.u32 %r10, %ntid.z; mad.lo.u32 %r9, %r9, 10, %r10; mad.lo.u32 %r11, %r7, 64, %r8;
     ld.param.u64 %rd1, [out]; mad.wide.u32 %rd2, %r11, 4, %rd1; st.global.u32 [%rd2], %r9; ret; }}"""
     out = driver.upload(np.zeros(64 * 12, "u4"))
-    assert driver.launch(driver.function(driver.load(text), "k"), (2, 3, 2), (8, 4, 2), [ctypes.c_uint64(out)]) == SUCCESS
+    assert (
+        driver.launch(driver.function(driver.load(text), "k"), (2, 3, 2), (8, 4, 2), [ctypes.c_uint64(out)]) == SUCCESS
+    )
     assert (driver.download(out, np.zeros(64 * 12, "u4")) == 32).all()
 
 
@@ -274,6 +282,6 @@ def test_what_is_not_supported_is_refused_when_reached_and_never_computed_wrongl
     with pytest.raises(DriverError) as caught:
         driver.run(instruction, [], np.zeros(1, "u4"), block=1)
     assert caught.value.code == NOT_SUPPORTED
-    assert f"{instruction.split()[0]}: this instruction is not supported" in capfd.readouterr().err
+    assert f"{instruction.split(maxsplit=1)[0]}: this instruction is not supported" in capfd.readouterr().err
     passed = driver.run(f"bra over; {instruction} over: mov.u32 %r20, 3; {STORE}", [], np.zeros(1, "u4"), block=1)
     assert passed.tolist() == [3], "where it is not reached, it does no harm"

@@ -59,7 +59,9 @@ def compute(driver: Driver, instruction: str, kind: str, columns: list[list[floa
     load, register = f"b{8 * size}", REGISTERS[kind]
     lines = []
     for index in range(len(columns)):
-        lines.append(f"mad.wide.u32 %rd40, %r0, {size}, %rd{index + 1}; ld.global.{load} {register}{10 + index}, [%rd40];")
+        lines.append(
+            f"mad.wide.u32 %rd40, %r0, {size}, %rd{index + 1}; ld.global.{load} {register}{10 + index}, [%rd40];"
+        )
     names = ", ".join(f"{register}{10 + index}" for index in range(len(columns)))
     lines.append(f"{instruction} {register}20, {names};")
     lines.append(f"mad.wide.u32 %rd40, %r0, {size}, %rd0; st.global.{load} [%rd40], {register}20;")
@@ -99,7 +101,10 @@ def test_square_roots_are_rounded_once(driver: Driver, kind: str, rounding: Roun
     for value, got in zip(values, compute(driver, f"sqrt.{rounding}.{kind}", kind, [values]), strict=True):
         below, above = math.nextafter(got, 0.0), math.nextafter(got, math.inf)
         if kind == "f32":
-            below, above = float(np.nextafter(np.float32(got), np.float32(0))), float(np.nextafter(np.float32(got), np.float32(np.inf)))
+            below, above = (
+                float(np.nextafter(np.float32(got), np.float32(0))),
+                float(np.nextafter(np.float32(got), np.float32(np.inf))),
+            )
         square, exact = Fraction(got) ** 2, Fraction(value)
         if rounding in ("rz", "rm"):
             assert square <= exact < Fraction(above) ** 2
@@ -125,7 +130,9 @@ def test_zeros_infinities_and_nan(driver: Driver, name: str, kind: str) -> None:
         expected = {"add.rn": x + y, "mul.rn": x * y, "div.rn": x / y, "min": minimum, "max": maximum,
                     "copysign": np.copysign(y, x)}[name]  # fmt: skip
     for pair, got, want in zip(pairs, told, expected, strict=True):
-        assert (math.isnan(got) and math.isnan(want)) or (got == want and math.copysign(1, got) == math.copysign(1, want)), pair
+        assert (math.isnan(got) and math.isnan(want)) or (
+            got == want and math.copysign(1, got) == math.copysign(1, want)
+        ), pair
 
 
 @pytest.mark.parametrize(
@@ -136,7 +143,9 @@ def test_zeros_infinities_and_nan(driver: Driver, name: str, kind: str) -> None:
         ("rcp.approx.f32", lambda a: 1 / a), ("sqrt.approx.f32", lambda a: math.sqrt(abs(a))), ("tanh.approx.f32", math.tanh),
     ],
 )  # fmt: skip
-def test_functions_are_exact_to_the_last_place(driver: Driver, instruction: str, meaning: Callable[[float], float]) -> None:
+def test_functions_are_exact_to_the_last_place(
+    driver: Driver, instruction: str, meaning: Callable[[float], float]
+) -> None:
     values = [float(np.float32(each)) for each in np.random.default_rng(3).uniform(0.01, 30, 128)]
     told = compute(driver, instruction, "f32", [values])
     assert told == pytest.approx([meaning(each) for each in values], rel=2**-23)

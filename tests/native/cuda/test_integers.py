@@ -33,7 +33,9 @@ def toward_zero(a: int, b: int) -> int:
 
 
 def clamp(value: int, kind: str) -> int:
-    least, most = (-(1 << (bits(kind) - 1)), (1 << (bits(kind) - 1)) - 1) if kind[0] == "s" else (0, (1 << bits(kind)) - 1)
+    least, most = (
+        (-(1 << (bits(kind) - 1)), (1 << (bits(kind) - 1)) - 1) if kind[0] == "s" else (0, (1 << bits(kind)) - 1)
+    )
     return max(least, min(most, value))
 
 
@@ -131,10 +133,10 @@ OTHERS = [
     Case("clz.b64", "u32", ("b64",), lambda a: 64 - a.bit_length()),
     Case("brev.b32", "b32", ("b32",), lambda a: reverse(a, 32)),
     Case("brev.b64", "b64", ("b64",), lambda a: reverse(a, 64)),
-    Case("bfind.u32", "u32", ("u32",), lambda a: find_highest(a)),
-    Case("bfind.s32", "u32", ("s32",), lambda a: find_highest(a)),
-    Case("bfind.u64", "u32", ("u64",), lambda a: find_highest(a)),
-    Case("bfind.s64", "u32", ("s64",), lambda a: find_highest(a)),
+    Case("bfind.u32", "u32", ("u32",), find_highest),
+    Case("bfind.s32", "u32", ("s32",), find_highest),
+    Case("bfind.u64", "u32", ("u64",), find_highest),
+    Case("bfind.s64", "u32", ("s64",), find_highest),
     Case("bfind.shiftamt.u32", "u32", ("u32",), lambda a: 31 - find_highest(a) if a else -1),
     Case("bfe.u32", "u32", ("u32", "n32", "n32"), lambda a, b, c: field(a, b, c, 32, signed=False)),
     Case("bfe.s32", "s32", ("s32", "n32", "n32"), lambda a, b, c: field(a, b, c, 32, signed=True)),
@@ -166,7 +168,10 @@ def test_means_what_it_says(driver: Driver, case: Case) -> None:
     count = 256
     columns = [values(kind, rng, count) for kind in case.operands]
     sizes = [32 if kind == "n32" else bits(kind) for kind in case.operands]
-    inputs = [np.array([each & ((1 << size) - 1) for each in column], f"u{size // 8}") for column, size in zip(columns, sizes, strict=True)]
+    inputs = [
+        np.array([each & ((1 << size) - 1) for each in column], f"u{size // 8}")
+        for column, size in zip(columns, sizes, strict=True)
+    ]
     lines, names = [], []
     for index, size in enumerate(sizes):
         register = f"{REGISTERS[size]}{10 + index}"
@@ -179,7 +184,11 @@ def test_means_what_it_says(driver: Driver, case: Case) -> None:
     lines.append(f"mad.wide.u32 %rd40, %r0, {size // 8}, %rd0; st.global.u{size} [%rd40], {result};")
     told = driver.run("\n".join(lines), inputs, np.zeros(count, f"u{size // 8}"), block=64, grid=count // 64)
     expected = [case.meaning(*row) & ((1 << size) - 1) for row in zip(*columns, strict=True)]
-    wrong = [(row, hex(got), hex(want)) for row, got, want in zip(zip(*columns, strict=True), map(int, told), expected, strict=True) if got != want]
+    wrong = [
+        (row, hex(got), hex(want))
+        for row, got, want in zip(zip(*columns, strict=True), map(int, told), expected, strict=True)
+        if got != want
+    ]
     assert not wrong, f"{case.instruction}: operands, told, expected: {wrong[:3]}"
 
 

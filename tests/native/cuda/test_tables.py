@@ -40,12 +40,26 @@ print([library.cuTexObjectCreate() for _ in range(3)], library.cuArrayCreate_v2(
     environment = settings(gpus="A100", trace="1")
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == "[801, 801, 801] 801\n"
-    assert done.stderr == "".join(f"gpuyard: libcuda: {name} is not supported\n" for name in ("cuTexObjectCreate", "cuArrayCreate_v2"))
+    assert done.stderr == "".join(
+        f"gpuyard: libcuda: {name} is not supported\n" for name in ("cuTexObjectCreate", "cuArrayCreate_v2")
+    )
 
 
 def test_attributes_are_those_of_the_emulated_gpu_of_pytorch(driver: Driver) -> None:
     """cuda_api.py, get_device_properties: the same numbers under the driver's own names."""
-    numbers = {1: 1024, 8: 48 << 10, 10: 32, 16: 108, 38: 6 << 20, 39: 2048, 75: 8, 76: 0, 81: 96 << 10, 82: 65536, 97: 96 << 10}
+    numbers = {
+        1: 1024,
+        8: 48 << 10,
+        10: 32,
+        16: 108,
+        38: 6 << 20,
+        39: 2048,
+        75: 8,
+        76: 0,
+        81: 96 << 10,
+        82: 65536,
+        97: 96 << 10,
+    }
     for attribute, want in numbers.items():
         told = ctypes.c_int()
         driver.call("cuDeviceGetAttribute", ctypes.byref(told), attribute, 0)

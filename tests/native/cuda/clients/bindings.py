@@ -55,7 +55,9 @@ ok(cuda.cuMemcpyDtoHAsync(result.ctypes.data, on_gpu[1], y.nbytes, stream))
 ok(cuda.cuStreamSynchronize(stream))
 assert (result == 20 * x + 1).all()
 milliseconds = ok(cuda.cuEventElapsedTime(start, end))
-assert abs(milliseconds - (0.005 + 10 * 0.05)) < 1e-6, milliseconds  # the first starts 5 us after its launch; each takes 50 us
+assert abs(milliseconds - (0.005 + 10 * 0.05)) < 1e-6, (
+    milliseconds
+)  # the first starts 5 us after its launch; each takes 50 us
 
 ok(cuda.cuStreamBeginCapture(stream, cuda.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL))
 ok(cuda.cuLaunchKernel(function, 8, 1, 1, 128, 1, 1, 0, stream, (values, kinds), 0))

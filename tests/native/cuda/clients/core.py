@@ -39,7 +39,9 @@ for kind, name in (("f4", "scale<float>"), ("f8", "scale<double>")):
     buffer = device.allocate(1000 * size, stream=stream)
     start, end = (device.create_event(EventOptions(timing_enabled=True)) for _ in range(2))
     stream.record(start)
-    launch(stream, LaunchConfig(grid=4, block=256), code.get_kernel(name), buffer, np.dtype(kind).type(2), np.int32(1000))
+    launch(
+        stream, LaunchConfig(grid=4, block=256), code.get_kernel(name), buffer, np.dtype(kind).type(2), np.int32(1000)
+    )
     stream.record(end)
     stream.sync()
     assert end - start > 0
@@ -53,7 +55,10 @@ stream.sync()
 told = np.frombuffer((c_char * (65 * 4)).from_address(int(out.handle)), "i4")
 assert told[0] == 104
 threads = np.arange(64)
-assert (told[1:] == (63 - threads).reshape(2, 32)[:, np.arange(32) ^ 1].ravel() + [int(each).bit_count() for each in threads]).all()
+assert (
+    told[1:]
+    == (63 - threads).reshape(2, 32)[:, np.arange(32) ^ 1].ravel() + [int(each).bit_count() for each in threads]
+).all()
 
 given = np.linspace(0.1, 20, 500)
 values = device.allocate(given.nbytes, stream=stream)

@@ -114,7 +114,9 @@ assert out.copy_to_host()[0] == 255 * 128
 words = rng.integers(1, 2**32, 256, dtype="u4")
 out = cuda.device_array(256, "i8")
 bits[2, 128](cuda.to_device(words), out)
-expected = [int(w).bit_count() + (32 - int(w).bit_length()) * 100 + int(f"{w:032b}"[::-1][-8:], 2) * 10000 for w in words]
+expected = [
+    int(w).bit_count() + (32 - int(w).bit_length()) * 100 + int(f"{w:032b}"[::-1][-8:], 2) * 10000 for w in words
+]
 assert out.copy_to_host().tolist() == expected
 
 values = rng.integers(0, 1000, 5000, dtype="i4")
