@@ -93,6 +93,12 @@ LIBRARIES = {
             generated=_unsupported,
         ),
         Library(
+            "libgpuyard-gate.so",
+            ("node", "gate", "gate/driver"),
+            "no program shares a GPU through the gate",
+            flags=("-Wl,-Bsymbolic-functions",),  # it means its own functions, whatever else defines them
+        ),
+        Library(
             "libcuda.so.1",
             ("node", "cuda", "cuda/ptx"),
             "programs that call the CUDA driver do not run on emulated GPUs",
