@@ -76,11 +76,12 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(TOOLS): $(INPUTS) | $(BIN)/python
-	@$(PIP_INSTALL) -e '.[monitor,ray,serve,test,torch]'
+	@$(PIP_INSTALL) -e '.[monitor,ray,serve,test,test-cuda,torch]'
 	@touch $@ $(RUNTIME)
 
-# Installing builds the native library; this renews it when its source, or what it shares with Python, has changed.
-$(NATIVE): native/build.py $(wildcard native/nvml/*) src/gpuyard/emulation/node/layout.py src/gpuyard/emulation/thermals.py | $(RUNTIME)
+# Installing builds the libraries in C, and whoever needs one whose sources have changed builds it again. Doing it here, once
+# and in one process, keeps that out of tests that run side by side, and removes those of older sources.
+$(NATIVE): $(shell find native -type f) | $(RUNTIME)
 	@$(BIN)/python native/build.py
 	@touch $@
 

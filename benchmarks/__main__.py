@@ -7,7 +7,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import compiled, golden_run, growth, million, overload, planning, serving_speed, start, tables
+from benchmarks import (
+    compiled,
+    gate,
+    golden_run,
+    growth,
+    million,
+    overload,
+    planning,
+    serving_speed,
+    sharing_speed,
+    sharing_worlds,
+    start,
+    tables,
+)
 from benchmarks.document import draw, fill
 from benchmarks.limits import Figure, table
 from benchmarks.running import report, run_named
@@ -45,6 +58,9 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "growth": growth.run,
     "planning": run_planning,
     "serving": serving_speed.run,
+    "gate": gate.run,
+    "sharing_worlds": sharing_worlds.run,
+    "sharing": sharing_speed.run,
     "compiled": compiled.run,
     "million": run_million,
     "overload": run_overload,

@@ -20,9 +20,10 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.core.service import Service
 from gpuyard.emulation.report import combine
-from gpuyard.policies.registry import ALLOCATIONS, ORDERS, PLACEMENTS
-from gpuyard.results import TABLES, summarise, summarise_programs, summarise_serving
+from gpuyard.policies.registry import ALLOCATIONS, LAUNCHINGS, ORDERS, PLACEMENTS
+from gpuyard.results import TABLES, summarise, summarise_programs, summarise_serving, summarise_sharing
 from gpuyard.results.folders import RUN_FILES
+from gpuyard.results.sharing import SharerFacts
 from gpuyard.simulation.options import DEFAULT_JOBS, DEFAULT_LOAD, DEFAULT_WINDOW, Options, option_fields
 
 PAGE = Path(__file__).with_name("reference.md")
@@ -98,14 +99,26 @@ STEPS = {
 }
 
 REQUESTS = {
-    "service": "whose request it is",
+    "service": "whose request it is: a service, or an application for the whole way through its stages",
     "arrival_s": "when it came",
-    "start_s": "when its batch began; null: it was in none",
+    "start_s": "when its batch began, of an application the first of them; null: it was not answered",
     "finish_s": "when it was answered; null: it was not",
-    "slice": "which slice ran it: a row of `slices`",
-    "batch": "requests that ran together with it, itself included",
+    "slice": "which slice ran it: a row of `slices`; null for an application",
+    "batch": "requests that ran together with it, itself included; null for an application",
     "outcome": "`served` in time, `late`, `dropped` while it waited since no slice could be in time any more, or "
     "`refused` as it came",
+}
+
+STAGE_REQUESTS = {
+    "request": "for which request: a row of `requests`, from 0",
+    "service": "the stage, as in `traffic/detect`",
+    "arrival_s": "when it was asked: all stages before it had answered",
+    "start_s": "when its batch began; null: it was in none",
+    "finish_s": "when it had answered; null: it did not",
+    "slice": "which slice ran it: a row of `slices`",
+    "batch": "requests that ran together with it, itself included",
+    "outcome": "`served` within the SLO of the application, `late`, `dropped` since its request could not be in time "
+    "any more, be it here or in another stage, or `refused` as it came",
 }
 
 SLICES = {
@@ -133,7 +146,7 @@ SERVICES = {
     "service": "its name",
     "model": "what it runs",
     "planned_rate": "requests a second, on the mean, that its plan is for",
-    "requests": "requests that came",
+    "requests": "requests that came; of a stage, how often it was asked",
     "served": "answered in time",
     "late": "answered too late",
     "dropped": "given up while they waited",
@@ -144,10 +157,65 @@ SERVICES = {
     "slo_ms": "milliseconds within which a request is to be answered",
 }
 
+COMPLETIONS = {
+    "job": "the process",
+    "number": "of its jobs, from 0",
+    "arrival_s": "when the job came",
+    "start_s": "when its process began with it; later than it came where another one was not done",
+    "finish_s": "when it was done",
+    "waited_s": "seconds it waited at the gate, draining included",
+    "preemptions": "how often it was stopped after it had launched something",
+    "syncs": "synchronisations by its cap",
+    "measured": "whether figures count it: it is none of the first, with which the process warms up",
+}
+
+PROCESSES = {
+    "job": "its name",
+    "gpu": "its GPU",
+    "priority": "higher goes first",
+    "jobs_done": "jobs that figures count",
+    "jct_ms_mean": "mean milliseconds from a job's arrival to its end",
+    "jct_ms_stderr": "standard error of that",
+    "jct_ms_p50": "half of the jobs took no longer",
+    "jct_ms_p99": "99 % took no longer",
+    "jct_ms_max": "the longest",
+    "alone_ms_mean": "the mean where the process has the GPU to itself, without a gate",
+    "alone_ms_p50": "the median, likewise",
+    "slowdown": "`jct_ms_p50` over `alone_ms_p50`",
+    "inflation": "by what part of it the mean exceeds the mean alone: the study's measure",
+    "undisturbed_ms_mean": "mean of the jobs that overlap no job of a higher priority; null: there is none",
+    "slo_ms": "its SLO; without one, 1.6 times its mean alone, as in the study",
+    "late": "jobs that took longer",
+    "preemptions": "over its jobs",
+    "syncs": "over its jobs",
+    "waited_ms_mean": "milliseconds a job waited at the gate, on the mean",
+    "gpu_share": "its part of the GPU's time over the run",
+    "longest_queue": "the most launches that it ever had in flight",
+    "kernels": "launches of a job",
+    "kernel_ms": "mean milliseconds of one",
+    "kernels_from": "where that is known from",
+}
+
 COLUMNS = {
-    "jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS, "requests": REQUESTS, "slices": SLICES,
-    "services": SERVICES,
+    "jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS, "requests": REQUESTS,
+    "stage_requests": STAGE_REQUESTS, "slices": SLICES,
+    "services": SERVICES, "completions": COMPLETIONS, "processes": PROCESSES,
 }  # fmt: skip
+
+SHARING_FIGURES = {
+    "policy": "who may launch",
+    "processes": "how many share",
+    "jobs_done": "over all of them",
+    "urgent_p50_ms": "median of the highest priority's jobs; of several processes the slowest",
+    "urgent_p99_ms": "99 % of them took no longer, likewise",
+    "urgent_slowdown": "median over median alone, likewise",
+    "background_p50_ms": "median of the lowest priority's jobs, likewise",
+    "background_p99_ms": "99 % of them took no longer, likewise",
+    "background_slowdown": "median over median alone, likewise",
+    "violations": "part of all jobs that took longer than their SLO",
+    "preemptions": "over all jobs",
+    "gpu_use": "part of the GPUs' time in which a kernel ran",
+}
 
 SERVING_FIGURES = {
     **{name: SERVICES[name] for name in ("requests", "served", "late", "dropped", "refused", "violations")},
@@ -236,7 +304,8 @@ def reference() -> str:
         "## The run folder\n",
         _table(("file", "content"), FILES, RUN_FILES),
         "A run has the tables of its world: `jobs` and `timeline` of a cluster; `programs`, and `steps` where they "
-        "were seen, of emulated GPUs; `requests`, `slices` and `services` of a server.\n",
+        "were seen, of emulated GPUs; `requests`, `slices` and `services` of a server; `completions` and `processes` "
+        "of a shared GPU.\n",
         *_columns(),
         "## Figures of a run\n\nIn `summary.json`, in `Run.summary`, and printed by `simulate --format json`.\n",
         _table(("figure", "meaning"), FIGURES, _figures()),
@@ -244,6 +313,8 @@ def reference() -> str:
         _table(("figure", "meaning"), PROGRAM_FIGURES, _program_figures()),
         "Of services, printed by `serve --format json`:\n",
         _table(("figure", "meaning"), SERVING_FIGURES, _serving_figures()),
+        "Of processes that share a GPU:\n",
+        _table(("figure", "meaning"), SHARING_FIGURES, _sharing_figures()),
         "## Report of an emulation\n\nWritten by `gpuyard emulate --report FILE.json`.\n",
         _table(("field", "meaning"), EMULATION, combine(Path("nowhere"), "A100", ["A100"], 0.0)),
         "## Options\n\nOne set of options for all: fields of `gpuyard.Options`; settings under `axes` and `fixed` of a "
@@ -285,12 +356,16 @@ def _policies() -> str:
     allocations = "\n".join(
         f"| `{name}` | {_first_line(ALLOCATIONS.shipped_one(name))} |" for name in ALLOCATIONS.names
     )
+    launchings = "\n".join(
+        f"| `{LAUNCHINGS.find(name)}` | {_first_line(LAUNCHINGS.shipped_one(name))} |" for name in LAUNCHINGS.names
+    )
     aliases = "; ".join(f"`{name}` is another name for `{meant}`" for name, meant in ALLOCATIONS.aliases.items())
     return (
         "`ORDER+ALLOCATE`; either part may be `path/to/file.py:Name` or a name that an installed package offers as an "
         "entry point of `gpuyard.orders` or `gpuyard.allocations` ([writing-a-policy.md](writing-a-policy.md)).\n\n"
         f"| order | first comes |\n|---|---|\n{orders}\n\n| allocation | |\n|---|---|\n{allocations}\n\n"
-        f"{aliases}. Placements: {', '.join(f'`{name}`' for name in PLACEMENTS.names)}.\n"
+        f"{aliases}. Placements: {', '.join(f'`{name}`' for name in PLACEMENTS.names)}.\n\n"
+        f"Who may launch on a shared GPU, for `gpuyard share --policy`:\n\n| policy | |\n|---|---|\n{launchings}\n"
     )
 
 
@@ -339,6 +414,11 @@ def _program_figures() -> list[str]:
 def _serving_figures() -> list[str]:
     services = [Service("one", "resnet50", 1.0, 100.0)]
     return list(summarise_serving(_empty("requests"), _empty("slices"), services, 1.0)[0])
+
+
+def _sharing_figures() -> list[str]:
+    nobody = [SharerFacts("one", 0, 0, None, 1, 1.0, "given", 0.0, 0)]
+    return list(summarise_sharing(_empty("completions"), _empty("completions"), nobody, "none")[0])
 
 
 def _empty(table: str) -> Any:

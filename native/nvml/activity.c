@@ -2,27 +2,28 @@
 #include <stddef.h>
 
 #include "device.h"
-#include "thermals.h"
 
 #define ENCODER_PERIOD_US 100000
-#define POLICY_EXCLUSIVE 5 /* as the segment's header numbers the policies */
 
-/* Finds the GPU behind a handle and everybody at it. */
-static nvmlReturn_t observe(nvmlDevice_t device, struct gpuyard_gpu *gpu, struct gpu_use *use) {
+/* Finds everybody at the GPU behind a handle. */
+static nvmlReturn_t observe(nvmlDevice_t device, struct gpuyard_gpu_view *use) {
     unsigned int index;
-    nvmlReturn_t result = look_up(device, &index, gpu);
+    nvmlReturn_t result = node_index(device, &index);
     return result == NVML_SUCCESS ? node_gpu_use(index, use) : result;
 }
 
-static double between(double idle, double full, double busy) { return idle + (full - idle) * busy; }
+static unsigned int nearest(double amount) { return (unsigned int)(amount + 0.5); }
 
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory) {
-    struct gpuyard_gpu gpu;
-    struct gpu_use use;
-    nvmlReturn_t result = memory == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
-    if (result == NVML_SUCCESS)
-        *memory = (nvmlMemory_t){gpu.memory_bytes, gpu.memory_bytes - use.memory, use.memory};
-    return result;
+    unsigned int index;
+    struct watched_gpu gpu;
+    struct gpuyard_gpu_view use;
+    nvmlReturn_t result = memory == NULL ? NVML_ERROR_INVALID_ARGUMENT : look_up(device, &index, &gpu);
+    if (result == NVML_SUCCESS) result = node_gpu_use(index, &use);
+    if (result != NVML_SUCCESS) return result;
+    uint64_t total = gpu.about.memory_bytes;
+    *memory = (nvmlMemory_t){total, total - use.memory_used, use.memory_used};
+    return NVML_SUCCESS;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory) {
@@ -35,10 +36,9 @@ EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v
 
 /* Hardly any kernel leaves memory alone, so memory is taken to be busy whenever the GPU is. */
 EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t *rates) {
-    struct gpuyard_gpu gpu;
-    struct gpu_use use;
-    nvmlReturn_t result = rates == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
-    if (result == NVML_SUCCESS) *rates = (nvmlUtilization_t){percent(use.busy), percent(use.busy)};
+    struct gpuyard_gpu_view use;
+    nvmlReturn_t result = rates == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &use);
+    if (result == NVML_SUCCESS) *rates = (nvmlUtilization_t){percent(use.utilisation), percent(use.utilisation)};
     return result;
 }
 
@@ -62,18 +62,16 @@ IDLE_ENGINE(nvmlDeviceGetJpgUtilization)
 IDLE_ENGINE(nvmlDeviceGetOfaUtilization)
 
 EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned int *milliwatts) {
-    struct gpuyard_gpu gpu;
-    struct gpu_use use;
-    nvmlReturn_t result = milliwatts == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
-    if (result == NVML_SUCCESS)
-        *milliwatts = (unsigned int)(1000 * between(gpu.idle_watts, gpu.max_watts, use.busy) + 0.5);
+    struct gpuyard_gpu_view use;
+    nvmlReturn_t result = milliwatts == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &use);
+    if (result == NVML_SUCCESS) *milliwatts = nearest(1000 * use.watts);
     return result;
 }
 
 ANSWER(nvmlDeviceGetPowerManagementMode, unsigned int, NVML_FEATURE_ENABLED)
-ANSWER(nvmlDeviceGetPowerManagementLimit, unsigned int, 1000 * gpu.max_watts)
-ANSWER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, 1000 * gpu.max_watts)
-ANSWER(nvmlDeviceGetEnforcedPowerLimit, unsigned int, 1000 * gpu.max_watts)
+ANSWER(nvmlDeviceGetPowerManagementLimit, unsigned int, 1000 * gpu.about.max_watts)
+ANSWER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned int, 1000 * gpu.about.max_watts)
+ANSWER(nvmlDeviceGetEnforcedPowerLimit, unsigned int, 1000 * gpu.about.max_watts)
 
 EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned int *least,
                                                                  unsigned int *most) {
@@ -81,23 +79,18 @@ EXPORT nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t de
     return result == NVML_SUCCESS ? nvmlDeviceGetPowerManagementLimit(device, most) : result;
 }
 
-/* Power follows utilisation in a straight line, so energy needs no record: time idle, and work done. */
 EXPORT nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long *millijoules) {
-    struct gpuyard_gpu gpu;
-    struct gpu_use use;
-    nvmlReturn_t result = millijoules == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
-    if (result != NVML_SUCCESS) return result;
-    double age = use.age, work = use.done < age ? use.done : age;
-    *millijoules = (unsigned long long)(1000 * (gpu.idle_watts * age + (gpu.max_watts - gpu.idle_watts) * work));
-    return NVML_SUCCESS;
+    struct gpuyard_gpu_view use;
+    nvmlReturn_t result = millijoules == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &use);
+    if (result == NVML_SUCCESS) *millijoules = (unsigned long long)(1000 * use.joules);
+    return result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, unsigned int sensor, unsigned int *celsius) {
-    struct gpuyard_gpu gpu;
-    struct gpu_use use;
+    struct gpuyard_gpu_view use;
     if (celsius == NULL || sensor != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
-    nvmlReturn_t result = observe(device, &gpu, &use);
-    if (result == NVML_SUCCESS) *celsius = (unsigned int)(between(IDLE_CELSIUS, BUSY_CELSIUS, use.busy) + 0.5);
+    nvmlReturn_t result = observe(device, &use);
+    if (result == NVML_SUCCESS) *celsius = nearest(use.celsius);
     return result;
 }
 
@@ -112,12 +105,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetTemperatureV(nvmlDevice_t device, nvmlTemperatu
 /* Clocks are fixed at their highest, as durations are modelled for those. */
 EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, unsigned int clock, unsigned int *megahertz) {
     unsigned int index;
-    struct gpuyard_gpu gpu;
+    struct watched_gpu gpu;
     if (megahertz == NULL || clock >= NVML_CLOCK_COUNT) return NVML_ERROR_INVALID_ARGUMENT;
     nvmlReturn_t result = look_up(device, &index, &gpu);
     if (result != NVML_SUCCESS) return result;
     if (clock == NVML_CLOCK_VIDEO) return NVML_ERROR_NOT_SUPPORTED;
-    *megahertz = (unsigned int)(clock == NVML_CLOCK_MEM ? gpu.memory_mhz : gpu.core_mhz);
+    *megahertz = (unsigned int)(clock == NVML_CLOCK_MEM ? gpu.about.memory_mhz : gpu.about.core_mhz);
     return NVML_SUCCESS;
 }
 
@@ -139,10 +132,9 @@ ANSWER(nvmlDeviceGetPerformanceState, unsigned int, NVML_PSTATE_0)
 ANSWER(nvmlDeviceGetPowerState, unsigned int, NVML_PSTATE_0)
 
 EXPORT nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long *reasons) {
-    struct gpuyard_gpu gpu;
-    struct gpu_use use;
-    nvmlReturn_t result = reasons == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &gpu, &use);
-    if (result == NVML_SUCCESS) *reasons = use.busy > 0 ? 0 : NVML_CLOCKS_EVENT_REASON_GPU_IDLE;
+    struct gpuyard_gpu_view use;
+    nvmlReturn_t result = reasons == NULL ? NVML_ERROR_INVALID_ARGUMENT : observe(device, &use);
+    if (result == NVML_SUCCESS) *reasons = use.utilisation > 0 ? 0 : NVML_CLOCKS_EVENT_REASON_GPU_IDLE;
     return result;
 }
 
@@ -152,11 +144,12 @@ EXPORT nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t devic
 
 EXPORT nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, unsigned int *mode) {
     unsigned int index;
-    struct gpuyard_header header;
+    struct gpuyard_description about;
     nvmlReturn_t result = mode == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_index(device, &index);
-    if (result == NVML_SUCCESS) result = node_header(&header);
+    if (result == NVML_SUCCESS) result = node_description(&about);
     if (result == NVML_SUCCESS)
-        *mode = header.policy == POLICY_EXCLUSIVE ? NVML_COMPUTEMODE_EXCLUSIVE_PROCESS : NVML_COMPUTEMODE_DEFAULT;
+        *mode = about.sharing.policy == GPUYARD_EXCLUSIVE ? NVML_COMPUTEMODE_EXCLUSIVE_PROCESS
+                                                          : NVML_COMPUTEMODE_DEFAULT;
     return result;
 }
 

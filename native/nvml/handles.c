@@ -5,16 +5,16 @@
 #include "device.h"
 
 EXPORT nvmlReturn_t nvmlDeviceGetCount_v2(unsigned int *count) {
-    struct gpuyard_header header;
-    nvmlReturn_t result = count == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_header(&header);
-    if (result == NVML_SUCCESS) *count = (unsigned int)header.gpu_count;
+    struct gpuyard_description about;
+    nvmlReturn_t result = count == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_description(&about);
+    if (result == NVML_SUCCESS) *count = (unsigned int)about.gpu_count;
     return result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetCount(unsigned int *count) { return nvmlDeviceGetCount_v2(count); }
 
 EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned int index, nvmlDevice_t *device) {
-    struct gpuyard_gpu gpu;
+    struct watched_gpu gpu;
     nvmlReturn_t result = device == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_gpu(index, &gpu);
     if (result == NVML_SUCCESS) *device = node_handle(index);
     return result;
@@ -25,13 +25,13 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex(unsigned int index, nvmlDevice_t 
 }
 
 /* Finds the first GPU of which `is_it` says that the text means it. */
-typedef int matcher(unsigned int index, const struct gpuyard_gpu *gpu, const char *text);
+typedef int matcher(unsigned int index, const struct watched_gpu *gpu, const char *text);
 
 static nvmlReturn_t find(matcher *is_it, const char *text, nvmlDevice_t *device) {
-    struct gpuyard_header header;
-    struct gpuyard_gpu gpu;
-    nvmlReturn_t result = text == NULL || device == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_header(&header);
-    for (unsigned int index = 0; result == NVML_SUCCESS && index < header.gpu_count; index++) {
+    struct gpuyard_description about;
+    struct watched_gpu gpu;
+    nvmlReturn_t result = text == NULL || device == NULL ? NVML_ERROR_INVALID_ARGUMENT : node_description(&about);
+    for (unsigned int index = 0; result == NVML_SUCCESS && index < about.gpu_count; index++) {
         result = node_gpu(index, &gpu);
         if (result == NVML_SUCCESS && is_it(index, &gpu, text)) {
             *device = node_handle(index);
@@ -41,12 +41,12 @@ static nvmlReturn_t find(matcher *is_it, const char *text, nvmlDevice_t *device)
     return result == NVML_SUCCESS ? NVML_ERROR_NOT_FOUND : result;
 }
 
-static int has_uuid(unsigned int index, const struct gpuyard_gpu *gpu, const char *text) {
+static int has_uuid(unsigned int index, const struct watched_gpu *gpu, const char *text) {
     (void)index;
     return strcmp(gpu->uuid, text) == 0;
 }
 
-static int has_serial(unsigned int index, const struct gpuyard_gpu *gpu, const char *text) {
+static int has_serial(unsigned int index, const struct watched_gpu *gpu, const char *text) {
     char serial[SERIAL_LENGTH];
     (void)index;
     write_serial(gpu, serial);
@@ -54,7 +54,7 @@ static int has_serial(unsigned int index, const struct gpuyard_gpu *gpu, const c
 }
 
 /* Bus ids come short or long, in either case and with any number of leading zeros: what they say counts. */
-static int has_bus_id(unsigned int index, const struct gpuyard_gpu *gpu, const char *text) {
+static int has_bus_id(unsigned int index, const struct watched_gpu *gpu, const char *text) {
     unsigned int domain = 0, bus, slot, function;
     (void)gpu;
     int with_domain = sscanf(text, "%x:%x:%x.%x", &domain, &bus, &slot, &function) == 4;

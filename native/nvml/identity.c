@@ -12,7 +12,7 @@
 #define CONTROLLER_3D 0x02
 
 /* Twelve decimal digits from the last ten hexadecimal ones of the UUID: as unique as that. */
-void write_serial(const struct gpuyard_gpu *gpu, char serial[SERIAL_LENGTH]) {
+void write_serial(const struct watched_gpu *gpu, char serial[SERIAL_LENGTH]) {
     size_t length = strlen(gpu->uuid), tail = length < 10 ? length : 10;
     unsigned long long number = strtoull(gpu->uuid + length - tail, NULL, 16);
     snprintf(serial, SERIAL_LENGTH, "%013llu", number);
@@ -20,21 +20,21 @@ void write_serial(const struct gpuyard_gpu *gpu, char serial[SERIAL_LENGTH]) {
 
 EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char *text, unsigned int length) {
     unsigned int index;
-    struct gpuyard_gpu gpu;
+    struct watched_gpu gpu;
     nvmlReturn_t result = look_up(device, &index, &gpu);
-    return result == NVML_SUCCESS ? copy_text(gpu.name, text, length) : result;
+    return result == NVML_SUCCESS ? copy_text(gpu.about.name, text, length) : result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t device, char *text, unsigned int length) {
     unsigned int index;
-    struct gpuyard_gpu gpu;
+    struct watched_gpu gpu;
     nvmlReturn_t result = look_up(device, &index, &gpu);
     return result == NVML_SUCCESS ? copy_text(gpu.uuid, text, length) : result;
 }
 
 EXPORT nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *text, unsigned int length) {
     unsigned int index;
-    struct gpuyard_gpu gpu;
+    struct watched_gpu gpu;
     char serial[SERIAL_LENGTH];
     nvmlReturn_t result = look_up(device, &index, &gpu);
     if (result != NVML_SUCCESS) return result;
@@ -42,15 +42,15 @@ EXPORT nvmlReturn_t nvmlDeviceGetSerial(nvmlDevice_t device, char *text, unsigne
     return copy_text(serial, text, length);
 }
 
-static unsigned int brand(const struct gpuyard_gpu *gpu) {
-    if (strstr(gpu->name, "GeForce")) return NVML_BRAND_GEFORCE;
-    if (strstr(gpu->name, "Quadro RTX")) return NVML_BRAND_QUADRO_RTX;
-    if (strstr(gpu->name, "Quadro")) return NVML_BRAND_QUADRO;
-    return strstr(gpu->name, "Tesla") ? NVML_BRAND_TESLA : NVML_BRAND_NVIDIA;
+static unsigned int brand(const struct watched_gpu *gpu) {
+    if (strstr(gpu->about.name, "GeForce")) return NVML_BRAND_GEFORCE;
+    if (strstr(gpu->about.name, "Quadro RTX")) return NVML_BRAND_QUADRO_RTX;
+    if (strstr(gpu->about.name, "Quadro")) return NVML_BRAND_QUADRO;
+    return strstr(gpu->about.name, "Tesla") ? NVML_BRAND_TESLA : NVML_BRAND_NVIDIA;
 }
 
-static unsigned int architecture(const struct gpuyard_gpu *gpu) {
-    unsigned int capability = (unsigned int)(gpu->compute_major * 10 + gpu->compute_minor);
+static unsigned int architecture(const struct watched_gpu *gpu) {
+    unsigned int capability = (unsigned int)(gpu->about.compute_major * 10 + gpu->about.compute_minor);
     if (capability >= 100) return NVML_DEVICE_ARCH_BLACKWELL;
     if (capability >= 90) return NVML_DEVICE_ARCH_HOPPER;
     if (capability >= 89) return NVML_DEVICE_ARCH_ADA;
@@ -62,9 +62,9 @@ static unsigned int architecture(const struct gpuyard_gpu *gpu) {
 }
 
 /* The generation of PCI Express that came with an architecture. */
-static unsigned int pcie_generation(const struct gpuyard_gpu *gpu) {
-    if (gpu->compute_major >= 9) return 5;
-    return gpu->compute_major == 8 ? 4 : 3;
+static unsigned int pcie_generation(const struct watched_gpu *gpu) {
+    if (gpu->about.compute_major >= 9) return 5;
+    return gpu->about.compute_major == 8 ? 4 : 3;
 }
 
 ANSWER(nvmlDeviceGetIndex, unsigned int, index)
@@ -89,11 +89,11 @@ ANSWER(nvmlDeviceGetNumFans, unsigned int, 0)
 
 EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major, int *minor) {
     unsigned int index;
-    struct gpuyard_gpu gpu;
+    struct watched_gpu gpu;
     nvmlReturn_t result = !major || !minor ? NVML_ERROR_INVALID_ARGUMENT : look_up(device, &index, &gpu);
     if (result != NVML_SUCCESS) return result;
-    *major = (int)gpu.compute_major;
-    *minor = (int)gpu.compute_minor;
+    *major = (int)gpu.about.compute_major;
+    *minor = (int)gpu.about.compute_minor;
     return NVML_SUCCESS;
 }
 

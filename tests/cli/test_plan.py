@@ -42,6 +42,21 @@ def test_a_plan_as_json(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert {"gpu", "share", "duty_ms", "models"} < set(each)
 
 
+def test_an_application_that_would_be_late_as_a_whole_is_told_of_with_an_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stages = "{find: {model: ssd-mobilenetv1, slo_ms: 100}, faces: {model: vgg16, after: find, slo_ms: 102}}"
+    entry = f"{{name: traffic, rate_per_s: 300, slo_ms: 202, stages: {stages}}}"
+    (tmp_path / "s.yaml").write_text(f"gpuyard: services/1\napplications:\n  - {entry}\n")
+    code, plan = planned(capsys, tmp_path / "s.yaml")
+    assert (code, plan["unserved"]) == (3, [])
+    assert plan["applications"][0]["predicted_latency_ms"] > 202
+    [late] = plan["violations"]
+    assert late.startswith("traffic: ms until the last stage answers: ")
+    _, _, told = run(capsys, tmp_path / "s.yaml")
+    assert f"not kept: {late}" in told
+
+
 def test_what_cannot_be_served_has_a_reason_and_an_exit_code(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

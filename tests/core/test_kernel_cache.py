@@ -9,7 +9,8 @@ import pytest
 from tests.import_rules import Source
 from tests.test_layers import SOURCE
 
-from gpuyard.core.kernel_cache import KEPT_S, VARIABLE, KernelCache, fingerprint, is_private, open_cache, sources, tidy
+from gpuyard.core.kernel_cache import KEPT_S, VARIABLE, KernelCache, fingerprint, open_cache, sources, tidy
+from gpuyard.core.private_folders import is_private
 
 ME = os.getuid()
 

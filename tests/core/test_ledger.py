@@ -56,6 +56,22 @@ def test_a_job_takes_and_gives_back() -> None:
     assert picture(book) == before
 
 
+def test_as_many_lines_are_in_use_as_were_held_at_once() -> None:
+    """Two single jobs together, then one of two GPUs, in turns: no round needs lines of its own."""
+    book = ledger("1x2", 1.0, 1.0, 1.0, 2.0, 2.0)
+    for single, other, pair in ((0, 1, 3), (2, 0, 4), (1, 2, 3)):
+        book.take(single, ids(0), amounts(cpus=1))
+        book.take(other, ids(1), amounts(cpus=2))
+        assert [held_gpus(book.books, job).tolist() for job in (single, other)] == [[0], [1]]
+        book.check()
+        book.give_back(single)
+        book.give_back(other)
+        book.take(pair, ids(1, 0), amounts(cpus=3))
+        assert held_gpus(book.books, pair).tolist() == [1, 0]
+        book.give_back(pair)
+    assert book.books.fresh[0] == 1 + 1 + 2
+
+
 @pytest.mark.parametrize(
     ("job", "gpus", "wanted", "why"),
     [

@@ -18,14 +18,14 @@ SOURCE = Path(__file__).resolve().parents[2] / "src" / "gpuyard" / "policies"
 
 
 def test_every_kind_of_the_design_has_its_registry() -> None:
-    assert set(KINDS) == {"order", "allocate", "placement", "partition", "multiplex", "timeshare"}
+    assert set(KINDS) == {"order", "allocate", "placement", "partition", "multiplex", "timeshare", "launch"}
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.name)
 def test_what_is_shipped_can_be_found_and_is_of_its_kind(kind: object) -> None:
     for name in kind.names:  # type: ignore[attr-defined]
         assert kind.is_one(kind.find(name))  # type: ignore[attr-defined]
-        assert (SOURCE / kind.name).is_dir()  # type: ignore[attr-defined]
+        assert any(folder.is_dir() for folder in SOURCE.rglob(kind.name))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -77,14 +77,14 @@ def test_a_folder_that_is_no_run_is_one_line(tmp_path: Path, capsys: pytest.Capt
     assert "is not a run folder" in capsys.readouterr().err
 
 
+NO_MAIN_TABLE = "must have one of completions, jobs, programs, requests: without, there is nothing to report"
+
+
 @pytest.mark.parametrize(
     ("tables", "says"),
     [
-        ([], "field tables: [] must have one of jobs, programs, requests: without, there is nothing to report"),
-        (
-            ["timeline"],
-            "field tables: ['timeline'] must have one of jobs, programs, requests: without, there is nothing to report",
-        ),
+        ([], f"field tables: [] {NO_MAIN_TABLE}"),
+        (["timeline"], f"field tables: ['timeline'] {NO_MAIN_TABLE}"),
         (None, "field tables: must be a list of tables"),
         ("jobs", "field tables: 'jobs' must be a list of tables"),
         ({"jobs": 1}, "field tables: {'jobs': 1} must be a list of tables"),

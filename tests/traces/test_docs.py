@@ -11,6 +11,7 @@ import pytest
 from gpuyard.cli import main
 from gpuyard.core.cluster import NodeGroup
 from gpuyard.traces import READERS, read, read_cluster
+from gpuyard.traces.sharing import read_experiment
 
 PAGE = Path(__file__).parents[2] / "docs" / "formats.md"
 
@@ -42,11 +43,15 @@ def test_the_python_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number
 
 
 def test_the_files_are_read(tmp_path: Path) -> None:
-    workload, cluster = blocks("yaml")
+    workload, cluster, sharing = blocks("yaml")
     (tmp_path / "w").write_text(workload)
     (tmp_path / "c").write_text(cluster)
+    (tmp_path / "s.yaml").write_text(sharing)
     jobs = read(tmp_path / "w")
     assert jobs.job_id.tolist() == ["0", "1", "notebook"]
     groups = read_cluster(str(tmp_path / "c")).groups
     assert groups[0] == NodeGroup(16)
     assert groups[1].kind.gpu_memory_gb == 80
+    experiment = read_experiment(tmp_path / "s.yaml")
+    assert experiment.policy == "shares"
+    assert [job.share for job in experiment.jobs] == [0.6, 0.4]

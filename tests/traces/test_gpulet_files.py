@@ -134,6 +134,15 @@ def test_a_wrong_application_in_yaml_is_one_line(tmp_path: Path, entry: str, say
     assert says in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["a", "a/x"])
+def test_a_service_with_the_name_of_an_application_is_one_line(tmp_path: Path, name: str) -> None:
+    service = f"services:\n  - {{service_id: {name}, model: bert, rate_per_s: 1, slo_ms: 9}}\n"
+    whole = "applications:\n  - {name: a, rate_per_s: 1, slo_ms: 9, stages: {x: bert}}\n"
+    (tmp_path / "s.yaml").write_text(f"gpuyard: services/1\n{service}{whole}")
+    with pytest.raises(InputError, match=r"s\.yaml, .*is the name of an application, or of a stage of one, too"):
+        read_asked(tmp_path / "s.yaml")
+
+
 SCHEDULER = {
     "GPUs": [{"Type": "2080ti", "Num": 2}], "Max Model": 3, "Part": 1, "Latency Ratio": 1.1, "Interference": 1,
     "Incremental": 1, "SLO Ratio": 1.0, "Avail_Parts": [20, 40, 50, 60, 80, 100],

@@ -26,7 +26,8 @@ SHOWN = (
 def load(
     url: Annotated[str, typer.Argument(metavar="URL", help="The server, as in http://127.0.0.1:8000.")],
     plan: Annotated[
-        Path | None, typer.Option(metavar="PLAN.json", help="Send to the services of a plan, at their rates.")
+        Path | None,
+        typer.Option(metavar="PLAN.json", help="Send to services and applications of a plan, at their rates."),
     ] = None,
     model: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Send to this model; repeatable.")] = None,
     rate: Annotated[
@@ -120,7 +121,7 @@ def _of_plan(path: Path) -> list[LoadedModel]:
     from gpuyard.policies.partition.deployment_files import load_plan
     from gpuyard.serving.load.run import LoadedModel
 
-    return [LoadedModel(each.service_id, each.slo_ms, each.rate_per_s) for each in load_plan(path).services]
+    return [LoadedModel(each.service_id, each.slo_ms, each.rate_per_s) for each in load_plan(path).asked]
 
 
 def _of_options(models: list[str], rates: list[float], slos: list[float]) -> list[LoadedModel]:

@@ -27,14 +27,14 @@ class PlanOptions:
     """The options as they were given; None: they were not."""
 
     gpus: str | None
-    policy: str | None
-    profile: Path | None
-    interference: bool | None
-    buffer: float | None
-    minimise: str | None
-    faithful: bool
-    scheduler: Path | None
-    devices: Path | None
+    policy: str | None = None
+    profile: Path | None = None
+    interference: bool | None = None
+    buffer: float | None = None
+    minimise: str | None = None
+    faithful: bool = False
+    scheduler: Path | None = None
+    devices: Path | None = None
     zoo: Zoo | None = None
     """With profiles of the user's own."""
 
@@ -70,10 +70,15 @@ def planned_from(before: Deployment, asked: Asked, options: PlanOptions) -> tupl
         if is_given:
             raise InputError("cannot go with --from", field=name)
     policy = _policy(options, before.buffer, before.interference, None)
-    applications = tuple(_as_before(before, each) for each in asked.applications)
-    services = _services(before, asked.services, applications, policy)
-    found = replan(before, services, policy, shrink=_only_gpus(options.minimise) or False, worth=10**6)
-    return replace(found, applications=asked.applications), policy
+    shrink = _only_gpus(options.minimise) or False
+    as_before = tuple(_as_before(before, each) for each in asked.applications)
+    for applications in dict.fromkeys((as_before, asked.applications)):
+        services = _services(before, asked.services, applications, policy)
+        found = replan(before, services, policy, shrink=shrink, worth=10**6)
+        found = replace(found, applications=asked.applications)
+        if not found.end_to_end.violations(found.applications):
+            break
+    return found, policy
 
 
 def _as_before(before: Deployment, application: Application) -> Application:

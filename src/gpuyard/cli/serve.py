@@ -158,13 +158,13 @@ def _check_served(path: Path, deployment: Deployment) -> None:
 
 
 def _deployment(path: Path, gpus: str, profiles: Sequence[Path]) -> tuple[Deployment, Partition]:
-    """What to serve: a plan as it is, or one made here for a list of services."""
+    """What to serve: a plan as it is, or one made here for services and applications."""
+    from gpuyard.cli.plan_settings import PlanOptions, planned
     from gpuyard.core.errors import InputError
-    from gpuyard.policies.partition.deployment import Deployment, known_models, own_devices, serving_cluster
     from gpuyard.policies.partition.deployment_files import load_plan
     from gpuyard.policies.registry import PARTITIONS
     from gpuyard.profiles import load_zoo
-    from gpuyard.traces.services import read_services
+    from gpuyard.traces.services import read_asked
 
     if path.suffix.lower() == ".json":
         if profiles:
@@ -172,12 +172,8 @@ def _deployment(path: Path, gpus: str, profiles: Sequence[Path]) -> tuple[Deploy
         found = load_plan(path)
         return found, PARTITIONS.find("elastic", interference=found.interference, buffer=found.buffer)
     zoo = load_zoo(profiles) if profiles else None
-    asked = read_services(path, zoo)
-    policy: Partition = PARTITIONS.find("elastic")
+    asked = read_asked(path, zoo=zoo)
     try:
-        devices = own_devices(zoo, gpus, asked.models) if zoo is not None else None
-        cluster = serving_cluster(gpus, devices)
-        planned = policy.plan(asked.services, cluster, known_models(cluster, devices=devices))
+        return planned(asked, PlanOptions(gpus, zoo=zoo))
     except InputError as error:
         raise asked.located(error, path) from None
-    return Deployment(asked.services, cluster, planned, devices=devices), policy

@@ -73,11 +73,11 @@ def _arrivals(
     from gpuyard.traces.arrivals import make_arrivals, read_arrivals
 
     check_number(scale, "scale", least=0)
-    rates = {each.service_id: each.rate_per_s * scale for each in deployment.services}
+    rates = {each.service_id: each.rate_per_s * scale for each in deployment.asked}
     if load == Load.file and scale != 1.0:
         raise InputError("has requests at times of their own, which --scale cannot change", field="load", value=load)
     if load == Load.file and len(traces) == 1:  # whole, however long it is
-        return read_arrivals(traces[0], tuple(rates))
+        return read_arrivals(traces[0], (*deployment.service, *(each.name for each in deployment.applications)))
     return make_arrivals(load, rates, seconds, seed, files=traces)
 
 

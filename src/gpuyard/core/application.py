@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from gpuyard.core.arguments import check_name, check_served
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.service import Service
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,16 @@ class Application:
     def service_id(self, stage: str) -> str:
         """What a stage's service is called: two applications may have the same model."""
         return f"{self.name}/{stage}"
+
+    def at_rates(self, rates: Mapping[int | str, float]) -> Application:
+        """The same at the rate for which all its stages are ready, where their services are planned for these."""
+        rate_per_s = min(rates[self.service_id(stage.name)] / stage.per_request for stage in self.stages)
+        return replace(self, rate_per_s=rate_per_s)
+
+    def as_service(self) -> Service:
+        """As those see it who ask it: one service whose models are those of its stages."""
+        models = "+".join(dict.fromkeys(stage.model for stage in self.stages))
+        return Service(self.name, models, self.rate_per_s, self.slo_ms)
 
     @cached_property
     def _next(self) -> dict[str, list[str]]:

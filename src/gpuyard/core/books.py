@@ -1,7 +1,8 @@
 """The ledger's arrays, and the few functions that change them: interpreted anywhere, compiled inside the simulator.
 
 A holder has *lines*: each takes a part of one GPU, and amounts beside it, from one node. Lines of all holders stand in
-one table, those of one holder next to each other.
+one table, those of one holder next to each other. Whoever comes gets the lines that somebody with as many left last:
+however many holders are known, only as many lines are in use as are held at once, and these stay in the fast memory.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from gpuyard.core.grants import WHOLE, GrantState
 SLACK = 1e-6
 """Rounding forgiven in amounts, in each resource's own unit. Amounts in multiples of 1/1024 add up exactly anyway."""
 
-NO_GPU = -1
+NO_GPU, NO_NODE = -1, -1
 NOTHING = -1
 HELD, RELEASING = int(GrantState.HELD), int(GrantState.RELEASING)
 
@@ -42,17 +43,20 @@ class Books(NamedTuple):
     head: Ints  # GPU -> a line that names it, -1 when nobody holds it
 
     line_gpu: Small  # NO_GPU: amounts alone
-    line_node: Small
+    line_node: Small  # NO_NODE: nobody has the line
     line_part: Small  # thousandths of the GPU
     line_memory: Floats  # GB of the GPU
     line_amounts: Floats  # line x RESOURCES
     line_holder: Ints
-    following: Ints  # line -> the next one that names the same GPU
+    following: Ints  # line -> the next one that names the same GPU; of spare lines, where the next such begin
+    spare: Ints  # number of lines -> where so many begin that somebody had and left, -1: nowhere
+    fresh: Ints  # one number: where the lines begin that nobody has had yet
 
-    first_line: Ints  # holder -> where its lines begin
+    first_line: Ints  # holder -> where its lines begin, or began last
     lines: Ints  # holder -> how many lines it has, or will have
     part: Ints  # holder -> thousandths of each GPU, for holders whose lines are all alike
     demand: Floats  # holder x DEMANDS, per GPU
+    alike: Small  # holder -> one equal to it in lines, part and demand: these are read there, always in the same places
     slot: Ints  # holder -> its place among those who hold something, -1 when it holds nothing
     state: Bytes  # holder -> GrantState, NOTHING when it holds nothing: of all answers to that the smallest
     holders: Ints  # slot -> holder
@@ -65,7 +69,7 @@ DEMANDS = 3
 
 
 def held_gpus(books: Books, holder: int) -> Small:
-    """The GPUs a holder has (or had last)."""
+    """The GPUs a holder has."""
     first = books.first_line[holder]
     return books.line_gpu[first : first + books.lines[holder]]
 
@@ -81,6 +85,20 @@ def line_fits(books: Books, gpu: int, node: int, part: int, memory: float) -> bo
 
 
 @compilable
+def open_lines(books: Books, holder: int) -> int:
+    """Find as many lines as a holder needs; returns where they begin."""
+    wide = books.lines[books.alike[holder]]
+    first = books.spare[wide]
+    if first >= 0:
+        books.spare[wide] = books.following[first]
+    else:
+        first = books.fresh[0]
+        books.fresh[0] += wide
+    books.first_line[holder] = first
+    return int(first)
+
+
+@compilable
 def take_line(
     books: Books, holder: int, line: int, gpu: int, node: int, part: int, memory: float, amounts: Floats
 ) -> None:
@@ -89,6 +107,7 @@ def take_line(
     books.line_node[line] = node
     books.line_part[line] = part
     books.line_memory[line] = memory
+    books.line_holder[line] = holder
     books.touched[node] = 1
     for r in range(amounts.shape[0]):
         books.line_amounts[line, r] = amounts[r]
@@ -101,14 +120,16 @@ def take_line(
     books.gpu_memory_free[gpu] -= memory
     books.following[line] = books.head[gpu]
     books.head[gpu] = line
+    alike = books.alike[holder]
     for r in range(books.demand.shape[1]):
-        books.demanded[node, r] += books.demand[holder, r]
+        books.demanded[node, r] += books.demand[alike, r]
 
 
 @compilable
 def _return_line(books: Books, holder: int, line: int) -> None:
     gpu = books.line_gpu[line]
-    node = books.line_node[line] if gpu == NO_GPU else books.gpu_node[gpu]
+    node = books.line_node[line]
+    books.line_node[line] = NO_NODE
     books.touched[node] = 1
     for r in range(books.line_amounts.shape[1]):
         books.free[node, r] += books.line_amounts[line, r]
@@ -119,8 +140,9 @@ def _return_line(books: Books, holder: int, line: int) -> None:
     books.gpu_memory_free[gpu] += books.line_memory[line]
     if books.gpu_free[gpu] == WHOLE and part > 0:
         books.whole_free[node] += 1
+    alike = books.alike[holder]
     for r in range(books.demand.shape[1]):
-        books.demanded[node, r] -= books.demand[holder, r]
+        books.demanded[node, r] -= books.demand[alike, r]
     if books.head[gpu] == line:
         books.head[gpu] = books.following[line]
         return
@@ -166,10 +188,11 @@ def take(books: Books, holder: int, gpu_ids: Small, amounts: Floats) -> bool:
 
     False, and nothing changed, if that is not free, if it holds something already, or if it has other lines.
     """
-    part = books.part[holder]
-    if books.slot[holder] >= 0 or len(gpu_ids) != books.lines[holder] or not fits(books, gpu_ids, part, amounts):
+    alike = books.alike[holder]
+    part = books.part[alike]
+    if books.slot[holder] >= 0 or len(gpu_ids) != books.lines[alike] or not fits(books, gpu_ids, part, amounts):
         return False
-    first = books.first_line[holder]
+    first = open_lines(books, holder)
     for i in range(len(gpu_ids)):
         take_line(books, holder, first + i, gpu_ids[i], books.gpu_node[gpu_ids[i]], part, 0.0, amounts)
     enter(books, holder, HELD)
@@ -182,9 +205,11 @@ def give_back(books: Books, holder: int) -> bool:
     place = books.slot[holder]
     if place < 0:
         return False
-    first = books.first_line[holder]
-    for line in range(first, first + books.lines[holder]):
+    first, wide = books.first_line[holder], books.lines[books.alike[holder]]
+    for line in range(first, first + wide):
         _return_line(books, holder, line)
+    books.following[first] = books.spare[wide]
+    books.spare[wide] = first
     books.leaving[0] -= books.state[holder] == RELEASING
     last = books.holders[books.busy[0] - 1]
     books.holders[place] = last
@@ -238,9 +263,10 @@ def empty_books() -> Books:
         capacity=np.zeros((0, kinds)), free=np.zeros((0, kinds)), node_gpus=whole, first_gpu=np.zeros(1, np.int64),
         whole_free=whole, up=whole, touched=np.zeros(0, np.int8), demanded=np.zeros((0, DEMANDS)), gpu_node=whole,
         gpu_free=whole, gpu_memory_free=none, head=whole, line_gpu=small, line_node=small, line_part=small,
-        line_memory=none, line_amounts=np.zeros((0, kinds)), line_holder=whole, following=whole, first_line=whole,
-        lines=whole, part=whole, demand=np.zeros((0, DEMANDS)), slot=whole, state=np.zeros(0, np.int8), holders=whole,
-        busy=np.zeros(1, np.int64), leaving=np.zeros(1, np.int64),
+        line_memory=none, line_amounts=np.zeros((0, kinds)), line_holder=whole, following=whole, spare=whole,
+        fresh=np.zeros(1, np.int64), first_line=whole, lines=whole, part=whole, demand=np.zeros((0, DEMANDS)),
+        alike=small, slot=whole, state=np.zeros(0, np.int8), holders=whole, busy=np.zeros(1, np.int64),
+        leaving=np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -264,22 +290,28 @@ def with_nodes(books: Books, gpus: Ints, capacity: Floats, gpu_memory_gb: Floats
     )
 
 
-def with_holders(books: Books, lines: Ints, part: Ints, demand: Floats) -> Books:
-    """The same books with room for further holders behind the others, each with so many lines."""
+def with_holders(books: Books, lines: Ints, part: Ints, demand: Floats, alike: Small | None = None) -> Books:
+    """The same books with room for further holders behind the others, each with so many lines.
+
+    `alike` has for each the number of a holder, of any that there are then, that is equal to it in all that is given.
+    """
     count, total = len(lines), int(lines.sum())
-    before, holders = len(books.line_gpu), len(books.slot)
+    holders, widest = len(books.slot), int(lines.max(initial=0))
+    itself = np.arange(holders, holders + count, dtype=np.int32)
     return books._replace(
         line_gpu=np.concatenate([books.line_gpu, np.zeros(total, np.int32)]),
-        line_node=np.concatenate([books.line_node, np.zeros(total, np.int32)]),
+        line_node=np.concatenate([books.line_node, np.full(total, NO_NODE, np.int32)]),
         line_part=np.concatenate([books.line_part, np.zeros(total, np.int32)]),
         line_memory=np.concatenate([books.line_memory, np.zeros(total)]),
         line_amounts=np.concatenate([books.line_amounts, np.zeros((total, len(RESOURCES)))]),
-        line_holder=np.concatenate([books.line_holder, np.repeat(np.arange(holders, holders + count), lines)]),
+        line_holder=np.concatenate([books.line_holder, np.zeros(total, np.int64)]),
         following=np.concatenate([books.following, np.full(total, -1)]),
-        first_line=np.concatenate([books.first_line, before + np.cumsum(lines) - lines]),
+        spare=np.concatenate([books.spare, np.full(max(widest + 1 - len(books.spare), 0), -1)]),
+        first_line=np.concatenate([books.first_line, np.zeros(count, np.int64)]),
         lines=np.concatenate([books.lines, lines]),
         part=np.concatenate([books.part, part]),
         demand=np.concatenate([books.demand, demand]),
+        alike=np.concatenate([books.alike, itself if alike is None else alike]),
         slot=np.concatenate([books.slot, np.full(count, -1)]),
         state=np.concatenate([books.state, np.full(count, NOTHING, np.int8)]),
         holders=np.concatenate([books.holders, np.zeros(count, np.int64)]),

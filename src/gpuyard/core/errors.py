@@ -5,7 +5,8 @@ GpuyardError
  │   └─ WriteError     a result cannot be written: the disk is full, or not to be written to
  ├─ LedgerError        a plan asks for more than is free; a policy is at fault
  ├─ StallError         a simulation can no longer make progress
- └─ MissingExtraError  a feature needs a package that is not installed
+ ├─ MissingExtraError  a feature needs a package that is not installed
+ └─ MissingLibraryError  a feature needs a library in C that cannot be compiled here
 """
 
 from __future__ import annotations
@@ -62,6 +63,13 @@ class MissingExtraError(GpuyardError):
 
     def __init__(self, feature: str, extra: str) -> None:
         super().__init__(f"{feature} needs the '{extra}' extra: pip install 'gpuyard[{extra}]'")
+
+
+class MissingLibraryError(GpuyardError):
+    """A library in C is not there and cannot be compiled."""
+
+    def __init__(self, lost: str, library: str, why: str) -> None:
+        super().__init__(f"{lost}: {library} was not built: {why}")
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

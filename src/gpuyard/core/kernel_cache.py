@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import shutil
-import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,8 @@ import llvmlite.binding
 import numba
 import numpy as np
 
+from gpuyard.core.private_folders import make_private, private_folders
+
 VARIABLE = "GPUYARD_KERNEL_CACHE"
 """Names a folder to be tried before all others; worker processes are told of a temporary one by it."""
 
@@ -36,7 +37,6 @@ _MARK = re.compile(rb"^@(?:kernel|inner|compilable)\b", re.MULTILINE)
 _IMPORT = re.compile(rb"^\s*(?:from|import)\s+gpuyard\.([\w.]+)", re.MULTILINE)
 _STAMP = "used"
 _LOCK = "compiling"
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class KernelCache:
@@ -68,20 +68,15 @@ def open_cache(package: Path, environment: Mapping[str, str]) -> KernelCache:
     Without a safe place it is a temporary folder of this process and its workers.
     """
     name = f"kernels-{fingerprint(package)}"
-    for base, top in _places(package, environment):
-        folder = base.resolve() / name
-        try:
-            _make(folder)
-            if is_private(folder, top.resolve(), os.getuid()):
-                cache = KernelCache(folder, lasting=True)
-                tidy(folder.parent, folder)
-                return cache
-        except OSError:
-            continue
+    for folder in private_folders(name, package, environment, VARIABLE):
+        with suppress(OSError):
+            cache = KernelCache(folder, lasting=True)
+            tidy(folder.parent, folder)
+            return cache
     folder = Path(tempfile.mkdtemp(prefix="gpuyard-"))
     atexit.register(_remove_own, folder, os.getpid())
     os.environ[VARIABLE] = str(folder)
-    _make(folder / name)
+    make_private(folder / name)
     return KernelCache(folder / name, lasting=False)
 
 
@@ -113,19 +108,6 @@ def sources(package: Path) -> dict[Path, bytes]:
     return found
 
 
-def is_private(folder: Path, top: Path, user: int) -> bool:
-    """Whether only this user can have written there.
-
-    The folder belongs to the user and is closed to all others; what is above it, up to `top`, belongs to the user or to
-    root, and nobody else can write there.
-    """
-    itself = folder.lstat()
-    if not stat.S_ISDIR(itself.st_mode) or itself.st_uid != user or itself.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        return False
-    above = [parent.stat() for parent in folder.parents if parent.is_relative_to(top)]
-    return bool(above) and all(found.st_uid in (0, user) and not found.st_mode & _OTHERS_WRITE for found in above)
-
-
 def tidy(base: Path, mine: Path) -> None:
     """Remove compiled code that nobody has used for a month and nobody is using now."""
     for folder in base.glob("kernels-*"):
@@ -142,25 +124,6 @@ def _remove_unused(folder: Path, stamp: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _places(package: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, Path]]:
-    """Folders to try, each with the highest one above it that must be safe too."""
-    if environment.get(VARIABLE):
-        yield Path(environment[VARIABLE]), Path(environment[VARIABLE])
-    yield package / "__pycache__", package
-    if Path(environment.get("XDG_CACHE_HOME", "")).is_absolute():
-        yield Path(environment["XDG_CACHE_HOME"]) / "gpuyard", Path(environment["XDG_CACHE_HOME"])
-    elif environment.get("HOME"):
-        yield Path(environment["HOME"]) / ".cache" / "gpuyard", Path(environment["HOME"])
-
-
-def _make(folder: Path) -> None:
-    """Make a folder and all that are missing above it, closed to others whatever the umask says."""
-    if not folder.exists():
-        _make(folder.parent)
-        # Python's own folder also holds what every user of the package may read.
-        folder.mkdir(0o755 if folder.name == "__pycache__" else 0o700, exist_ok=True)
-
-
 def _hold(stamp: Path) -> int:
     """Say that the folder is in use, from now on and as long as this process lives."""
     while True:
@@ -171,7 +134,7 @@ def _hold(stamp: Path) -> int:
             return file
         # Somebody tidied the folder away while we waited.
         os.close(file)
-        _make(stamp.parent)
+        make_private(stamp.parent)
 
 
 def _remove_own(folder: Path, process: int) -> None:

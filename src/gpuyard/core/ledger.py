@@ -32,18 +32,20 @@ class Ledger:
         self._gpu_memory = np.zeros(0)
 
     @classmethod
-    def of(cls, cluster: Cluster, lines: Ints, part: Ints, demand: Floats | None = None) -> Ledger:
+    def of(
+        cls, cluster: Cluster, lines: Ints, part: Ints, demand: Floats | None = None, alike: Small | None = None
+    ) -> Ledger:
         """Return books of a whole cluster for numbered holders: each has so many lines, a part of one GPU in each."""
         ledger = cls()
         memory = np.array([kind.gpu_memory_gb for kind in cluster.kinds])[cluster.node_kind]
         ledger._add_nodes(cluster.node_gpus, cluster.capacity, memory)
         ledger._nodes = {name: number for number, name in enumerate(cluster.node_names)}
-        ledger.add_numbered(lines, part, np.zeros((len(lines), DEMANDS)) if demand is None else demand)
+        ledger.add_numbered(lines, part, np.zeros((len(lines), DEMANDS)) if demand is None else demand, alike)
         return ledger
 
-    def add_numbered(self, lines: Ints, part: Ints, demand: Floats) -> None:
-        """Make room for more holders known by number, behind those there are."""
-        self.books = changes.with_holders(self.books, lines, part, demand)
+    def add_numbered(self, lines: Ints, part: Ints, demand: Floats, alike: Small | None = None) -> None:
+        """Make room for more holders known by number, behind those there are; see `with_holders`."""
+        self.books = changes.with_holders(self.books, lines, part, demand, alike)
 
     def add_node(self, name: str, kind: NodeKind) -> None:
         """A node joins, empty."""
@@ -92,7 +94,7 @@ class Ledger:
         places = [self._place(part) for part in wanted]
         self._refuse_if_not_free(holder, wanted, places)
         number = self._number(len(wanted))
-        first = int(self.books.first_line[number])
+        first = changes.open_lines(self.books, number)
         for line, (part, (node, gpu)) in enumerate(zip(wanted, places, strict=True), first):
             changes.take_line(
                 self.books, number, line, gpu, node, _thousandths(part), part.gpu_memory_gb, _vector(part)
@@ -250,8 +252,7 @@ class Ledger:
     def close(self, node: int) -> None:
         """Take a node out of service; whoever held something of it must have given it back."""
         books = self.books
-        lines = books.line_holder[(books.line_node == node)]
-        if (books.slot[lines] >= 0).any():
+        if (books.line_node == node).any():
             raise LedgerError(f"node {self._name(node)!r} cannot leave service while somebody holds a part of it")
         changes.close_node(books, node)
 

@@ -19,8 +19,7 @@ from typing import NamedTuple, Protocol
 from uuid import uuid4
 
 from gpuyard.core.errors import GpuyardError
-from gpuyard.emulation.node.layout import WORD
-from gpuyard.emulation.node.segment import Segment, folder
+from gpuyard.emulation.node.segment import WORD, Segment, folder
 
 SLOTS = 128
 """Messages that a rank may be ahead of the slowest reader."""
@@ -100,7 +99,7 @@ class Exchange:
     def _meet(self) -> Segment:
         """Open the file together. It has a name only for as long as that takes, and only once all ranks are here."""
         self._say("here")
-        path = folder() / f"gpuyard-{os.getuid()}-exchange-{uuid4().hex}"
+        path = folder() / f"gpuyard-exchange-{os.getuid()}-{uuid4().hex}"
         if self.rank == 0:
             self._hear("here")
             segment = Segment(path, create=True)

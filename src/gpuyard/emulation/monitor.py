@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpuyard.emulation.node import ClientView, GpuView, NodeView, live_nodes
 from gpuyard.emulation.node import node as find_node
-from gpuyard.emulation.thermals import celsius, watts
+from gpuyard.sharing.monitor import command_of
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _node(view: NodeView) -> NodeReading:
 
 
 def _gpu(view: GpuView) -> GpuReading:
-    slot, utilisation = view.slot, view.utilisation
+    slot = view.slot
     return GpuReading(
         index=view.index,
         key=slot.key,
@@ -74,22 +73,13 @@ def _gpu(view: GpuView) -> GpuReading:
         uuid=view.uuid,
         memory_used_bytes=view.memory_used,
         memory_total_bytes=slot.memory_bytes,
-        utilisation=utilisation,
-        temperature_c=celsius(utilisation),
-        power_w=watts(slot.idle_watts, slot.max_watts, utilisation),
+        utilisation=view.utilisation,
+        temperature_c=view.celsius,
+        power_w=view.watts,
         power_limit_w=slot.max_watts,
         processes=tuple(map(_process, view.clients)),
     )
 
 
 def _process(view: ClientView) -> ProcessReading:
-    return ProcessReading(view.pid, _command(view.pid), view.memory_bytes, view.utilisation)
-
-
-def _command(pid: int) -> str:
-    """The command line of a process, its program without the folder; empty if it has just ended."""
-    try:
-        program, *rest = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0")
-    except OSError:
-        return ""
-    return " ".join([Path(program).name, *rest])
+    return ProcessReading(view.pid, command_of(view.pid), view.memory_bytes, view.utilisation)

@@ -7,12 +7,18 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-_LIBRARY = Path(__file__).parent / "lib" / "libnvidia-ml.so.1"
+from gpuyard.core.errors import MissingLibraryError
+from gpuyard.native import find
+
+LIBRARY = "libnvidia-ml.so.1"
 
 
 def library_path() -> Path | None:
-    """Return the library; None where it could not be built, as on a machine without a C compiler."""
-    return _LIBRARY if _LIBRARY.is_file() else None
+    """Return the library; None where it cannot be built, as on a machine without a C compiler."""
+    try:
+        return find(LIBRARY)
+    except MissingLibraryError:
+        return None
 
 
 def preload() -> bool:

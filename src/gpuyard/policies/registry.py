@@ -18,6 +18,7 @@ from gpuyard.core.errors import GpuyardError, InputError, nearest
 from gpuyard.policies.naming import PolicyName, option_values, parse
 from gpuyard.policies.own_code import own_failure
 from gpuyard.policies.timeshare import TIME_SHARINGS
+from gpuyard.policies.timeshare.launch import LAUNCH_POLICIES
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Kind:
     @property
     def chosen_by(self) -> str:
         """The setting in which a user names one."""
-        return "policy" if self.name in ("order", "allocate", "partition") else self.name
+        return "policy" if self.name in ("order", "allocate", "partition", "launch") else self.name
 
     def shipped_one(self, name: str) -> Any:
         """Return what is shipped under this name: a function or a class."""
@@ -134,6 +135,12 @@ TIMESHARES = Kind(
     "gpuyard.timeshares", "rates",
 )  # fmt: skip
 
+LAUNCHINGS = Kind(
+    "launch", "a policy of launching",
+    {name: f"timeshare.launch:{policy.__name__}" for name, policy in LAUNCH_POLICIES.items()},
+    "gpuyard.launchings", "terms",
+)  # fmt: skip
+
 PARTITIONS = Kind(
     "partition", "a partition policy",
     {
@@ -145,7 +152,9 @@ PARTITIONS = Kind(
 )  # fmt: skip
 MULTIPLEXERS = Kind("multiplex", "a multiplex policy", {}, "gpuyard.multiplexers", "plan")
 
-KINDS = {kind.name: kind for kind in (ORDERS, ALLOCATIONS, PLACEMENTS, PARTITIONS, MULTIPLEXERS, TIMESHARES)}
+KINDS = {
+    kind.name: kind for kind in (ORDERS, ALLOCATIONS, PLACEMENTS, PARTITIONS, MULTIPLEXERS, TIMESHARES, LAUNCHINGS)
+}
 """Every kind of policy, by the name of its folder."""
 
 

@@ -70,6 +70,22 @@ def shorten(text: str, length: int = 40) -> str:
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
+def plain_log_numbers(axis: Any) -> None:
+    """Write the numbers of a logarithmic axis without exponents, and enough of them."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if high / low < 100:  # decades alone would leave one number on the axis
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(plain_number)
+    axis.set_minor_formatter(NullFormatter())
+
+
+def plain_number(value: float, _: object = None) -> str:
+    """Write a number as people do."""
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def to_svg(figure: Figure, name: str) -> str:
     """Draw as SVG for a page: text stays text, and colours are the page's variables."""
     buffer = io.StringIO()

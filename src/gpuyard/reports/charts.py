@@ -10,7 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.reasons import WAIT_REASONS
-from gpuyard.reports.chart_style import DASHES, INK, MUTED, SERIES, legend_above, new_figure, shorten
+from gpuyard.reports.chart_style import (
+    DASHES,
+    INK,
+    MUTED,
+    SERIES,
+    legend_above,
+    new_figure,
+    plain_log_numbers,
+    plain_number,
+    shorten,
+)
 from gpuyard.reports.kinds import kind_of, run_labels
 from gpuyard.reports.phrases import hours as hours_text
 from gpuyard.reports.run_facts import figure, load_of, measured_jobs, policy_of
@@ -75,7 +85,8 @@ def jct_cdf(runs: Sequence[Run]) -> Figure:
             np.maximum(hours, 1e-3), share, where="post", color=item.color, linestyle=item.dash, linewidth=wide
         )
         handles.setdefault(item.label if len(runs) <= MANY else policy_of(item.run), line)
-    _log_hours(axes)
+    axes.set_xscale("log")
+    plain_log_numbers(axes.xaxis)
     axes.set_ylim(0, 101)
     axes.set_xlabel("completion time, hours (log scale)")
     axes.set_ylabel("jobs done, %")
@@ -156,17 +167,6 @@ def _mean_hours(runs: Sequence[Run], column: str) -> NDArray[np.float64]:
     return np.array([float(mean or 0.0) / 3600.0 for mean in means])
 
 
-def _log_hours(axes: Axes) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    if high / low < 30:  # decades alone would leave one number on the axis
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(_plain_number)
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
 def _rows_named(axes: Axes, labels: list[str]) -> None:
     axes.set_yticks(range(len(labels)), [shorten(label) for label in labels])
     axes.tick_params(axis="y", labelcolor=INK)
@@ -175,9 +175,5 @@ def _rows_named(axes: Axes, labels: list[str]) -> None:
     axes.grid(visible=True, axis="x", color=MUTED, alpha=0.18, linewidth=0.8)
 
 
-def _plain_number(value: float, _: object = None) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
-
-
 def _amount(value: float) -> str:
-    return f"{value:.1f}" if 1 <= value < 100 else _plain_number(value)
+    return f"{value:.1f}" if 1 <= value < 100 else plain_number(value)

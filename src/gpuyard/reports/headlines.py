@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuyard.reports import findings, programs, serving
+from gpuyard.reports import findings, programs, serving, sharing
 from gpuyard.results import Run
 
 HEADLINES: dict[str, Callable[[Sequence[Run]], str]] = {
     "jobs": findings.headline,
     "programs": programs.headline,
     "requests": serving.headline,
+    "completions": sharing.headline,
 }
 """By the table that figures are of."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuyard.core.errors import InputError
-from gpuyard.reports.metrics import JOB_METRICS, PROGRAM_METRICS, REQUEST_METRICS, Metric
+from gpuyard.reports.metrics import JOB_METRICS, PROGRAM_METRICS, REQUEST_METRICS, SHARING_METRICS, Metric
 from gpuyard.reports.phrases import count
 from gpuyard.reports.run_facts import cluster_of, command_of, input_text, load_of, policy_of, request_load
 from gpuyard.results import Run
@@ -55,6 +55,11 @@ KINDS = (
         work=_counted("requests", "request"),
         inputs=lambda run: {"load": request_load(run), "gpus": _gpus(run), "requests": run.summary.get("requests")},
         details=_gpus,
+    ),
+    RunKind(
+        "completions", SHARING_METRICS, label=policy_of, subject=policy_of, gpus=_gpus,
+        work=_counted("jobs_done", "job"), inputs=lambda run: {"policy": policy_of(run), "gpus": _gpus(run)},
+        details=lambda run: input_text(run, "experiment"),
     ),
 )  # fmt: skip
 

@@ -76,3 +76,16 @@ REQUEST_METRICS = (
     Metric("dropped", "dropped", "count", compared=False),
     Metric("refused", "refused", "count", compared=False),
 )
+
+SHARING_METRICS = (
+    Metric("urgent_p50_ms", "urgent p50, ms", "ms", less_is_better=True),
+    Metric("urgent_p99_ms", "urgent p99, ms", "ms", less_is_better=True),
+    Metric("urgent_slowdown", "urgent slowdown", "number", less_is_better=True),
+    Metric("background_p50_ms", "background p50, ms", "ms", less_is_better=True),
+    Metric("background_p99_ms", "background p99, ms", "ms", less_is_better=True),
+    Metric("background_slowdown", "background slowdown", "number", less_is_better=True),
+    Metric("violations", "not in time", "part", less_is_better=True),
+    Metric("gpu_use", "GPU use", "share"),
+    Metric("jobs_done", "jobs done", "count"),
+    Metric("preemptions", "preemptions", "count", compared=False),
+)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.core.errors import InputError
-from gpuyard.reports import charts, findings, markup, programs, sections, serving, time_charts
+from gpuyard.reports import charts, findings, markup, programs, sections, serving, sharing, time_charts
 from gpuyard.reports.chart_style import to_png, to_svg
 from gpuyard.reports.headlines import headline
 from gpuyard.reports.kinds import run_labels
@@ -110,10 +110,28 @@ def _about_services(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
         yield f'<details class="run"{state}><summary>{markup.text(label)}</summary>\n{html}</details>\n'
 
 
+def _about_sharing(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
+    yield "<h2>Sharing a GPU</h2>\n" + sections.figures_table(runs) + sharing.processes_table(runs)
+    if len(runs) > 1:
+        caption = "One point a run. Left: urgent jobs are done soon. Low: the background hardly pays for it."
+        yield pictures.add("trade-off", sharing.headline(runs), caption, sharing.trade_off(runs))
+    detailed = runs[: pictures.details]
+    caption = "Median time of a process's jobs, as a multiple of what they take with the GPU to themselves."
+    yield pictures.add("slowdown", "Slowdown against running alone", caption, sharing.slowdown_bars(detailed))
+    caption = "Read upwards from a time: the share of a process's jobs done within it."
+    yield pictures.add("jct-ms-cdf", "How long jobs took", caption, sharing.completion_cdf(detailed))
+    labels = run_labels(runs)
+    for run, label, name in zip(detailed, labels, _slugs(labels), strict=False):
+        pictures.progress(f"drawing {label}")
+        caption = "One dot a job. Dashed: the median of the same process alone."
+        yield pictures.add(f"{name}-jct", f"Jobs over time with {label}", caption, sharing.jct_over_time(run))
+
+
 CHAPTERS: dict[str, Callable[[Sequence[Run], _Pictures], Iterator[str]]] = {
     "jobs": _about_jobs,
     "programs": _about_programs,
     "requests": _about_services,
+    "completions": _about_sharing,
 }
 """By the table that figures are of."""
 

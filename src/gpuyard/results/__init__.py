@@ -6,7 +6,8 @@ from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
 from gpuyard.results.schema import ENDED, TABLES, WAIT_COLUMNS
-from gpuyard.results.serving import OUTCOMES, summarise_serving
+from gpuyard.results.serving import OUTCOMES, StageFigures, summarise_serving
+from gpuyard.results.sharing import summarise_sharing, write_study_logs
 from gpuyard.results.store import Run, load_run, notes_of
 from gpuyard.results.summary import summarise
 
@@ -17,6 +18,7 @@ __all__ = [
     "WAIT_COLUMNS",
     "Reservation",
     "Run",
+    "StageFigures",
     "check_writable",
     "folder_name",
     "is_run",
@@ -27,5 +29,7 @@ __all__ = [
     "summarise",
     "summarise_programs",
     "summarise_serving",
+    "summarise_sharing",
     "tidy",
+    "write_study_logs",
 ]

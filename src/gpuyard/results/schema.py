@@ -107,7 +107,7 @@ STEPS = TableSchema(
 
 REQUESTS = TableSchema(
     "requests",
-    "one row for each request to a service, in order of arrival",
+    "one row for each request to a service or an application, in order of arrival",
     {
         "service": pl.String(),
         "arrival_s": pl.Float64(),
@@ -119,6 +119,13 @@ REQUESTS = TableSchema(
     },
     nullable=frozenset({"start_s", "finish_s", "slice", "batch"}),
     main=True,
+)
+
+STAGE_REQUESTS = TableSchema(
+    "stage_requests",
+    "one row for each time that a request of an application asked a stage, in the order of the requests",
+    {"request": pl.Int64(), **REQUESTS.columns},
+    nullable=REQUESTS.nullable,
 )
 
 SLICES = TableSchema(
@@ -140,7 +147,7 @@ SLICES = TableSchema(
 
 SERVICES = TableSchema(
     "services",
-    "one row a service",
+    "one row a service, an application or a stage of one",
     {
         "service": pl.String(),
         "model": pl.String(),
@@ -162,7 +169,64 @@ SERVICES = TableSchema(
     nullable=frozenset({"goodput_per_s", "violations", "mean_ms", "p50_ms", "p90_ms", "p99_ms", "max_ms"}),
 )
 
-TABLES = {table.name: table for table in (JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, SLICES, SERVICES)}
+COMPLETIONS = TableSchema(
+    "completions",
+    "one row for each job done by a process that shares a GPU, in the order in which they ended",
+    {
+        "job": pl.String(),
+        "number": pl.Int64(),
+        "arrival_s": pl.Float64(),
+        "start_s": pl.Float64(),
+        "finish_s": pl.Float64(),
+        "waited_s": pl.Float64(),
+        "preemptions": pl.Int32(),
+        "syncs": pl.Int32(),
+        "measured": pl.Boolean(),
+    },
+    main=True,
+)
+
+PROCESSES = TableSchema(
+    "processes",
+    "one row for each process that shares a GPU",
+    {
+        "job": pl.String(),
+        "gpu": pl.Int32(),
+        "priority": pl.Int64(),
+        "jobs_done": pl.Int64(),
+        "jct_ms_mean": pl.Float64(),
+        "jct_ms_stderr": pl.Float64(),
+        "jct_ms_p50": pl.Float64(),
+        "jct_ms_p99": pl.Float64(),
+        "jct_ms_max": pl.Float64(),
+        "alone_ms_mean": pl.Float64(),
+        "alone_ms_p50": pl.Float64(),
+        "slowdown": pl.Float64(),
+        "inflation": pl.Float64(),
+        "undisturbed_ms_mean": pl.Float64(),
+        "slo_ms": pl.Float64(),
+        "late": pl.Int64(),
+        "preemptions": pl.Int64(),
+        "syncs": pl.Int64(),
+        "waited_ms_mean": pl.Float64(),
+        "gpu_share": pl.Float64(),
+        "longest_queue": pl.Int64(),
+        "kernels": pl.Int64(),
+        "kernel_ms": pl.Float64(),
+        "kernels_from": pl.String(),
+    },
+    nullable=frozenset(
+        {"jct_ms_mean", "jct_ms_stderr", "jct_ms_p50", "jct_ms_p99", "jct_ms_max", "alone_ms_mean", "alone_ms_p50"}
+        | {"slowdown", "inflation", "undisturbed_ms_mean", "slo_ms", "waited_ms_mean"}
+    ),
+)
+
+TABLES = {
+    table.name: table
+    for table in (
+        JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS, SLICES, SERVICES, COMPLETIONS, PROCESSES
+    )
+}  # fmt: skip
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""
 
 

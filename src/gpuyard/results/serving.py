@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,14 +25,30 @@ _LEFT_OUT, _OF_FEW = 200, 100
 Floats = NDArray[np.float64]
 
 
+class StageFigures(NamedTuple):
+    """What stages were asked: a row for each time, and the services that they are."""
+
+    requests: pl.DataFrame
+    services: Sequence[Service]
+
+
 def summarise_serving(
-    requests: pl.DataFrame, slices: pl.DataFrame, services: Sequence[Service], seconds: float
+    requests: pl.DataFrame,
+    slices: pl.DataFrame,
+    services: Sequence[Service],
+    seconds: float,
+    stages: StageFigures | None = None,
 ) -> tuple[dict[str, Any], pl.DataFrame]:
-    """Sum up a run in which requests came for so many seconds: its figures, and the table of services."""
-    table = pl.DataFrame([_service(requests, each, seconds) for each in services])
-    counts = {name: int(table[name].sum()) for name in ("requests", *OUTCOMES)}
-    of_slo = (table["p99_ms"] / table["slo_ms"]).max()
+    """Sum up a run in which requests came for so many seconds: its figures, and the table of services.
+
+    `services` are those that requests from outside were for, applications among them; `stages` add rows to the table
+    and nothing to the figures of the run, where a request of an application counts once.
+    """
+    outside = pl.DataFrame([_service(requests, each, seconds) for each in services])
+    counts = {name: int(outside[name].sum()) for name in ("requests", *OUTCOMES)}
+    of_slo = (outside["p99_ms"] / outside["slo_ms"]).max()
     batches = int(slices["batches_run"].sum())
+    table = outside if stages is None else _with_stages(outside, requests, stages, seconds)
     return {
         **counts,
         "violations": _violations(requests),
@@ -40,10 +56,19 @@ def summarise_serving(
         "throughput_per_s": (counts["served"] + counts["late"]) / seconds if seconds else None,
         **_latency(requests),
         "worst_p99_of_slo": of_slo,
-        "mean_batch": (counts["served"] + counts["late"]) / batches if batches else None,
+        "mean_batch": int(slices["requests"].sum()) / batches if batches else None,
         **_use(slices),
         **_published(requests),
     }, table  # fmt: skip
+
+
+def _with_stages(
+    outside: pl.DataFrame, requests: pl.DataFrame, stages: StageFigures, seconds: float
+) -> pl.DataFrame:  # fmt: skip
+    """The table of services with the stages at its end; those that were asked from outside as well stand there once."""
+    every = pl.concat([requests, stages.requests.select(requests.columns)])
+    inside = pl.DataFrame([_service(every, each, seconds) for each in stages.services], schema=outside.schema)
+    return outside.join(inside, on="service", how="anti", maintain_order="left").vstack(inside)
 
 
 def latencies_ms(requests: pl.DataFrame) -> Floats:
@@ -62,7 +87,7 @@ def nearest_rank(values: Floats, percent: float) -> float | None:
 
 def _service(requests: pl.DataFrame, service: Service, seconds: float) -> dict[str, Any]:
     own = requests.filter(pl.col("service") == str(service.service_id))
-    counts = {name: own.filter(pl.col("outcome") == name).height for name in OUTCOMES}
+    counts = {name: _count(own, name) for name in OUTCOMES}
     return {
         "service": str(service.service_id), "model": service.model, "planned_rate": service.rate_per_s,
         "requests": own.height, **counts,
@@ -71,6 +96,10 @@ def _service(requests: pl.DataFrame, service: Service, seconds: float) -> dict[s
         **_latency(own),
         "slo_ms": float(service.slo_ms),
     }  # fmt: skip
+
+
+def _count(requests: pl.DataFrame, outcome: str) -> int:
+    return requests.filter(pl.col("outcome") == outcome).height
 
 
 def _latency(requests: pl.DataFrame) -> dict[str, float | None]:
@@ -82,7 +111,7 @@ def _latency(requests: pl.DataFrame) -> dict[str, float | None]:
 
 def _violations(requests: pl.DataFrame) -> float | None:
     """The share of requests that were not answered in time."""
-    return 1.0 - requests.filter(pl.col("outcome") == "served").height / requests.height if requests.height else None
+    return 1.0 - _count(requests, "served") / requests.height if requests.height else None
 
 
 def _use(slices: pl.DataFrame) -> dict[str, float | None]:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, cast
 
 from gpuyard.core.arrays import Ints
 from gpuyard.policies.dispatch.layout import Layout
-from gpuyard.policies.dispatch.rules import batch_of, deadline, is_refused, is_too_late, next_turn
+from gpuyard.policies.dispatch.rules import (
+    batch_of,
+    deadline,
+    is_refused,
+    is_refused_by_stage,
+    is_too_late,
+    next_turn,
+)
 from gpuyard.serving.plain_layout import PlainLayout
 
 GONE = -1
@@ -25,6 +33,8 @@ class Unit:
     row: int
     arrived_s: float
     deadline_s: float = 0.0
+    whole: Any = None
+    """The request of an application that it is a part of, if any: when one part is dropped, so are the others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -75,22 +85,34 @@ class Dispatcher:
         self._slices: list[_Slice] = []
         self._leaving: set[Batch] = set()
         self._able = [(0, 0.0, 0.0)] * len(self._slo_s)
+        self.least_s = [inf] * len(self._slo_s)
+        """What one request of each service takes at least; inf where there is no slice for it."""
 
     def admits(self, service: int, rows: int) -> bool:
         """Whether so many more rows of a service can still be answered in time, by the plan's figures."""
         places, capacity, least_s = self._able[service]
         return not is_refused(self.waiting[service] + rows - 1, places, capacity, least_s, self._slo_s[service])
 
+    def admits_by(self, service: int, rows: int, due_s: float, now: float) -> bool:
+        """The same of a stage of an application, which has to answer by then."""
+        places, capacity, least_s = self._able[service]
+        return not is_refused_by_stage(self.waiting[service] + rows - 1, places, capacity, least_s, due_s, now)
+
     def arrive(self, service: int, units: Sequence[Unit], now: float) -> list[Batch]:
         """Let units wait, and start slices that had nothing to do."""
         slo_s = self._slo_s[service]
         for unit in units:
             unit.deadline_s = deadline(unit.arrived_s, slo_s)
+        self.let_wait(service, units)
+        return self.start_idle(service, now)
+
+    def let_wait(self, service: int, units: Sequence[Unit]) -> None:
+        """Let units wait that have deadlines; no slice starts before it is told to."""
         self._queues[service].extend(units)
         self.waiting[service] += len(units)
-        return self._start_idle(service, now)
 
-    def _start_idle(self, service: int, now: float) -> list[Batch]:
+    def start_idle(self, service: int, now: float) -> list[Batch]:
+        """Start slices that had nothing to do, for whoever waits for a service."""
         found = []
         for turn in self._rows.turns_of[service]:
             if not self.waiting[service]:
@@ -141,15 +163,21 @@ class Dispatcher:
 
     def _choose(self, service: int, turn: int, free_since_s: float, now: float) -> tuple[int, float | None]:
         """How many of those who wait run, and since when; those who could not be answered in time are dropped."""
-        queue, places = self._queues[service], self._rows.turn_batch[turn]
-        while queue:
+        places = self._rows.turn_batch[turn]
+        while queue := self._queues[service]:
             waited = _count_before(queue, free_since_s, places) if self._exact else 0
             size = batch_of(waited or len(queue), places)
             begins_s = free_since_s if waited else now
             if not is_too_late(queue[0].deadline_s, begins_s, self._rows.planned_s[turn][size]):
                 return size, begins_s if waited else None
-            self._late += self._take(service, 1)
+            self._drop_oldest(service)
         return 0, None
+
+    def _drop_oldest(self, service: int) -> None:
+        [unit] = self._take(service, 1)
+        self._late.append(unit)
+        if unit.whole is not None:
+            self.forget_parts(unit.whole)
 
     def _take(self, service: int, count: int) -> list[Unit]:
         queue = self._queues[service]
@@ -158,9 +186,9 @@ class Dispatcher:
 
     def expire(self, now: float) -> list[Batch]:
         """Drop whoever should have been answered by now: there may be no slice that would find out."""
-        for service, queue in enumerate(self._queues):
-            while queue and is_too_late(queue[0].deadline_s, now, 0.0):
-                self._late += self._take(service, 1)
+        for service in range(len(self._queues)):
+            while (queue := self._queues[service]) and is_too_late(queue[0].deadline_s, now, 0.0):
+                self._drop_oldest(service)
         return self.start_all(now)
 
     def take_late(self) -> list[Unit]:
@@ -174,6 +202,15 @@ class Dispatcher:
             if any(unit.ticket is ticket for unit in queue):
                 self._queues[service] = deque(unit for unit in queue if unit.ticket is not ticket)
                 self.waiting[service] = len(self._queues[service])
+
+    def forget_parts(self, whole: Any) -> None:
+        """Drop all units of a request of an application that still wait."""
+        for service, queue in enumerate(self._queues):
+            found = [unit for unit in queue if unit.whole is whole]
+            if found:
+                self._late += found
+                self._queues[service] = deque(unit for unit in queue if unit.whole is not whole)
+                self.waiting[service] -= len(found)
 
     def gain(self, gpu: int, now: float) -> list[Batch]:
         """The slices of a GPU are there from now on."""
@@ -193,7 +230,7 @@ class Dispatcher:
         """Let units that have already been taken wait before all others."""
         self._queues[service].extendleft(reversed(units))
         self.waiting[service] += len(units)
-        return self._start_idle(service, now)
+        return self.start_idle(service, now)
 
     def start_all(self, now: float) -> list[Batch]:
         """Start every slice that is free and has something to do."""
@@ -208,6 +245,7 @@ class Dispatcher:
         """What the slices that are there can do for each service."""
         there = [self._slices[number].there for number in self._rows.turn_slice]
         self._able = [self._rows.able(turns, there) for turns in self._rows.turns_of]
+        self.least_s = [least_s if places else inf for places, _, least_s in self._able]
 
     def change(self, layout: Layout, services: Sequence[int], kept: Sequence[tuple[int, int]] = ()) -> None:
         """Go over to other slices; `kept` has those, by old and new number, that go on.

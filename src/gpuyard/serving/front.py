@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
 
+from gpuyard.core.application import Application
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
 from gpuyard.policies.dispatch.layout import Layout, layout_of
 from gpuyard.policies.partition.deployment import Deployment
+from gpuyard.serving.applications import Applications
 from gpuyard.serving.dispatcher import GONE, Batch, Dispatcher, Unit
 from gpuyard.serving.fleet import Fleet, Workers
 from gpuyard.serving.frames import Ended, FrameKind, StartBatch, read_ended, read_number, run_frame
@@ -37,17 +39,28 @@ class Front:
     """Between clients and GPU processes."""
 
     def __init__(
-        self, services: Sequence[Service], contracts: dict[str, Contract], workers: Workers, *, prepare_s: float = 0.0
+        self,
+        services: Sequence[Service],
+        contracts: dict[str, Contract],
+        workers: Workers,
+        *,
+        prepare_s: float = 0.0,
+        applications: Sequence[Application] = (),
     ) -> None:
         """`services` are all that there may be; a deployment may leave out those that nobody asks anything of."""
         self.services = {str(each.service_id): each for each in services}
         self.contracts = contracts
-        self.statistics = {name: ServiceStatistics() for name in self.services}
+        names = [*self.services, *(each.name for each in applications)]
+        self.statistics = {name: ServiceStatistics() for name in names}
         self._by_number = list(self.statistics.values())
         self._numbers = {each.service_id: number for number, each in enumerate(self.services.values())}
         self._index = {name: number for number, name in enumerate(self.services)}
         slo_s = [each.slo_ms / 1000.0 for each in self.services.values()]
         self._dispatcher = Dispatcher(slo_s, exact=workers.executor == "emulated")
+        self._applications = Applications(
+            applications, self._numbers, contracts, self._dispatcher, self._by_number,
+            emulated=workers.executor == "emulated",
+        )  # fmt: skip
         self._workers, self._prepare_s = workers, prepare_s
         self._running: dict[int, Batch] = {}
         self._now: _Version | None = None
@@ -126,19 +139,32 @@ class Front:
             raise ProtocolError(Status.UNKNOWN, f"model '{name}' is not there; there are: {', '.join(self.contracts)}")
         return found
 
+    def unloaded_part(self, name: str) -> str | None:
+        """A model itself, or a stage of an application, that a client has switched off; None if all are there."""
+        application = self._applications.find(name)
+        names = [name, *(application.names if application is not None else ())]
+        return next((each for each in names if each in self.unloaded), None)
+
     def needed(self, request: InferRequest) -> InferRequest:
         """What has to be kept of a request that has been checked: emulated GPUs read no inputs."""
         return replace(request, inputs=()) if self._workers.executor == "emulated" else request
 
     def infer(self, request: InferRequest, done: Done) -> None:
         """Answer a request, now or later; `done` is called exactly once."""
+        application, unloaded = self._applications.find(request.model), self.unloaded_part(request.model)
+        if self.draining or unloaded is not None:
+            self.statistics[request.model].turn_away()
+            why = "the server is about to end" if self.draining else f"model '{unloaded}' is unloaded"
+            done(ProtocolError(Status.UNAVAILABLE, why))
+        elif application is not None:
+            self._run(self._applications.begin(application, request, done, monotonic()))
+            self._drop_late()
+        else:
+            self._infer(request, done)
+
+    def _infer(self, request: InferRequest, done: Done) -> None:
         service = self._index[request.model]
         statistics = self._by_number[service]
-        if self.draining or request.model in self.unloaded:
-            why = "the server is about to end" if self.draining else f"model '{request.model}' is unloaded"
-            statistics.turn_away()
-            done(ProtocolError(Status.UNAVAILABLE, why))
-            return
         statistics.arrive(request.rows)
         if not self._dispatcher.admits(service, request.rows):
             statistics.refuse(Refusal.REFUSED)
@@ -170,8 +196,9 @@ class Front:
             self.fleet.kill(gpu)
 
     def _drop_late(self) -> None:
-        for unit in self._dispatcher.take_late():
-            self._fail(unit.ticket, Refusal.LATE, "waited too long to be answered within its SLO")
+        while late := self._dispatcher.take_late():
+            for unit in late:
+                self._fail(unit.ticket, Refusal.LATE, "waited too long to be answered within its SLO")
 
     def _fail(self, ticket: Ticket, why: Refusal, text: str) -> None:
         if ticket.over:
@@ -219,6 +246,8 @@ class Front:
         self._by_number[batch.service].batches[len(batch.units)].add(ended.ended_s - ended.begun_s)
         for position, unit in enumerate(batch.units):
             self._finish(unit, position, batch, ended)
+        self._run(self._applications.hand_on(ended.ended_s, monotonic()))
+        self._drop_late()
         if batch.slice == GONE:
             self._end_unneeded()
 
@@ -243,6 +272,7 @@ class Front:
         self._run(self._dispatcher.ended(batch, monotonic(), monotonic()))
         for unit in batch.units:
             self._fail(unit.ticket, Refusal.FAILED, f"failed: {why}")
+        self._drop_late()
 
     @property
     def pending(self) -> int:

@@ -34,7 +34,8 @@ class Interface:
     def is_ready(self, name: str, version: str = "") -> bool:
         """Whether a model answers requests."""
         self.contract(name, version)
-        return name not in self.front.unloaded and self.front.deployment is not None and not self.front.draining
+        there = self.front.deployment is not None and not self.front.draining
+        return there and self.front.unloaded_part(name) is None
 
     def config(self, name: str, version: str = "") -> dict[str, Any]:
         """A model's configuration, with the batches of the plan in force."""
@@ -57,7 +58,7 @@ class Interface:
     def _indexed(self, name: str) -> dict[str, str]:
         if self.is_ready(name):
             return {"name": name, "version": VERSION, "state": READY, "reason": ""}
-        why = "unloaded" if name in self.front.unloaded else "not ready"
+        why = "unloaded" if self.front.unloaded_part(name) is not None else "not ready"
         return {"name": name, "version": VERSION, "state": "UNAVAILABLE", "reason": why}
 
     def load(self, name: str) -> None:

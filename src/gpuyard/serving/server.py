@@ -30,6 +30,7 @@ from gpuyard.serving.memory import Reserve
 from gpuyard.serving.metrics import Metrics
 from gpuyard.serving.planner import ServingPlanner
 from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.protocol.stage_tensors import application_contract
 from gpuyard.serving.repository import read_repository
 from gpuyard.serving.rpc import start_grpc
 from gpuyard.serving.settings import TOKEN_VARIABLE, ServeSettings
@@ -65,7 +66,9 @@ class Server:
         self._services, self._policy, self._settings, self._state = origin.services, policy, settings, state
         self._deployment = (state.load() if state is not None else None) or origin
         contracts, workers = _models(origin, settings)
-        self.front = Front(origin.services, contracts, workers, prepare_s=settings.prepare_s)
+        self.front = Front(
+            origin.services, contracts, workers, prepare_s=settings.prepare_s, applications=origin.applications
+        )
         self.metrics = Metrics(self.front)
         interface = Interface(self.front)
         routes = Routes(interface, self.metrics, settings.limits)
@@ -171,15 +174,18 @@ class Server:
 
 
 def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, Contract], Workers]:
-    taken = ambiguous([str(each.service_id) for each in deployment.services])
+    applications = deployment.applications
+    taken = ambiguous([*(str(each.service_id) for each in deployment.services), *(each.name for each in applications)])
     if taken is not None:
         rule = "cannot be served: its path is that of something else"
         raise InputError(rule, field="service_id", value=taken, hint="Give the service another one")
     if settings.executor == "emulated":
-        return emulated_contracts(deployment.services, deployment), Workers()
-    contracts, files = read_repository(settings.models, deployment.services)
-    device = "cuda" if settings.executor == "gpu" else "cpu"
-    return contracts, Workers("torch", {"device": device, "models": files}, stuck_s=TORCH_STUCK_S)
+        contracts, workers = emulated_contracts(deployment.services, deployment), Workers()
+    else:
+        contracts, files = read_repository(settings.models, deployment.services)
+        device = "cuda" if settings.executor == "gpu" else "cpu"
+        workers = Workers("torch", {"device": device, "models": files}, stuck_s=TORCH_STUCK_S)
+    return contracts | {each.name: application_contract(each, contracts) for each in applications}, workers
 
 
 def serve(

@@ -64,6 +64,10 @@ class ServiceStatistics:
         self.rows_arrived += rows
         self.pending += 1
 
+    def ask(self) -> None:
+        """A stage is asked for a request of an application, whose rows have been counted as it came."""
+        self.arrive(0)
+
     def turn_away(self) -> None:
         """A request has come to a closed door: it is refused, and no plan has to reckon with more like it."""
         self.arrive(0)

@@ -1,14 +1,14 @@
-"""The steps that change the simulated cluster between two decisions: who finishes, who fails, what a plan gives."""
+"""The steps that change the simulated cluster between two decisions: who finishes, who arrives, who fails."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints
-from gpuyard.core.books import Books, settle, take
+from gpuyard.core.books import Books
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.jobs import Jobs
-from gpuyard.policies.plan import PLACED, ROUND, Plan
+from gpuyard.policies.plan import PLACED, ROUND
 from gpuyard.policies.tables import JobProgress
 from gpuyard.simulation.job_lines import (
     ACTIVE,
@@ -17,21 +17,18 @@ from gpuyard.simulation.job_lines import (
     FINISHED,
     FINISHED_ALL,
     FINISHED_MEASURED,
-    MOVED,
-    PREEMPTED,
-    RESIZED,
     RUNNING,
     Costs,
     Log,
     State,
     Tally,
     close_span,
-    draw_line,
     keep_checkpoint,
+    note_reason,
     release,
     stop,
 )
-from gpuyard.simulation.neighbours import slow_down_all, slow_down_beside
+from gpuyard.simulation.neighbours import slow_down_beside
 
 
 @inner
@@ -131,51 +128,6 @@ def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float
 
 
 @kernel
-def commit(
-    state: Boxed[State], costs: Costs, log: Log, plan: Plan, speeds: Floats, order: Ints, now: float
-) -> tuple[int, float]:
-    """Carry a plan out through the ledger; `speeds` is what the performance model says of each job it gives something.
-
-    Returns the job whose resources were not free, or -1, and when the next of the jobs started here will finish.
-    """
-    books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
-    tally, expected, active = state.value.tally, state.value.expected, state.value.active
-    for job in plan.stopped:
-        stop(books, jobs, progress, tally, log, job, now, PREEMPTED)
-        release(progress, expected, job, now)
-        tally.preemptions[job] += 1
-    for p in range(len(plan.jobs)):
-        job = plan.jobs[p]
-        if books.slot[job] < 0:
-            continue
-        if not _same_gpus(books, plan, job, p):
-            stop(books, jobs, progress, tally, log, job, now, MOVED)
-            tally.moves[job] += 1
-            tally.saved[job] = progress.done[job]
-            progress.since[job] = now + costs.migration_cost_s
-        elif not _same_terms(books, tally, plan, speeds, job, p):
-            begins = max(progress.since[job], now)
-            keep_checkpoint(jobs, progress, tally, costs, job, now)
-            stop(books, jobs, progress, tally, log, job, now, RESIZED)
-            progress.since[job] = begins
-    wake = np.inf
-    for p in range(len(plan.jobs)):
-        job = plan.jobs[p]
-        if books.slot[job] < 0:
-            if not _start(books, jobs, progress, tally, costs, plan, speeds, p, now):
-                return job, wake
-            wake = min(wake, tally.finish_at[job])
-    if len(jobs.slowdown):
-        wake = min(wake, slow_down_all(books, jobs, progress, tally, costs, log, now))
-    settle(books)
-    for i in range(len(order)):
-        active[i] = order[i]
-        if plan.reasons[i] != PLACED:
-            _note_reason(tally, order[i], plan.reasons[i], now)
-    return -1, wake
-
-
-@kernel
 def close(state: Boxed[State], log: Log, end: float) -> None:
     """Write down what still runs at the end, and waits that have not ended."""
     books, progress = state.value.tables.books, state.value.tables.progress
@@ -185,54 +137,4 @@ def close(state: Boxed[State], log: Log, end: float) -> None:
         close_span(books, progress, tally, log, job, end, RUNNING)
         progress.held_s[job] += end - progress.held_since[job]
     for i in range(state.value.counts[ACTIVE]):
-        _note_reason(tally, state.value.active[i], PLACED, end)
-
-
-@inner
-def _same_gpus(books: Books, plan: Plan, job: int, p: int) -> bool:
-    first = books.first_line[job]
-    for i in range(books.lines[job]):
-        if books.line_gpu[first + i] != plan.gpu_ids[plan.first[p] + i]:
-            return False
-    return True
-
-
-@inner
-def _same_terms(books: Books, tally: Tally, plan: Plan, speeds: Floats, job: int, p: int) -> bool:
-    for r in range(books.line_amounts.shape[1]):
-        if books.line_amounts[books.first_line[job], r] != plan.amounts[p, r]:
-            return False
-    return bool(tally.alone[job] == speeds[p])
-
-
-@inner
-def _start(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, plan: Plan, speeds: Floats, p: int,
-    now: float,
-) -> bool:  # fmt: skip
-    """Give a job its resources and draw its line from here on."""
-    job = plan.jobs[p]
-    if not take(books, job, plan.gpu_ids[plan.first[p] : plan.first[p + 1]], plan.amounts[p]):
-        return False
-    if progress.held_since[job] == np.inf:
-        progress.held_since[job] = now
-        progress.longest_wait[job] = max(progress.longest_wait[job], now - progress.last_held[job])
-        progress.since[job] = now + (costs.restart_cost_s if tally.start[job] < np.inf else 0.0)
-        tally.saved[job] = progress.done[job]
-        tally.start[job] = min(tally.start[job], now)
-    tally.span_start[job] = now
-    _note_reason(tally, job, PLACED, now)
-    tally.alone[job] = speeds[p]
-    draw_line(jobs, progress, tally, costs, job, speeds[p])
-    return True
-
-
-@inner
-def _note_reason(tally: Tally, job: int, reason: int, now: float) -> None:
-    old = tally.reason[job]
-    if old == reason:
-        return
-    if old != PLACED:
-        tally.waits[job, old] += now - tally.reason_since[job]
-    tally.reason[job] = reason
-    tally.reason_since[job] = now
+        note_reason(tally, state.value.active[i], PLACED, end)

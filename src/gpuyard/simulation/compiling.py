@@ -22,6 +22,7 @@ from gpuyard.policies.own_code import is_own
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import ALLOCATIONS, ORDERS
 from gpuyard.profiles import load_zoo
+from gpuyard.simulation.device.rehearsal import rehearse_sharing
 from gpuyard.simulation.opening import find_policy, open_cluster
 from gpuyard.simulation.options import Failure, Options
 from gpuyard.simulation.serving.rehearsal import rehearse
@@ -88,3 +89,4 @@ if __name__ == "__main__":
     for each, as_published in shipped_policies():
         load_kernels(each, faithful=as_published)
     rehearse()
+    rehearse_sharing()

@@ -137,6 +137,15 @@ def stop(
     books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
 ) -> None:
     """Close a job's span, bring its line up to date and take its resources back."""
+    end_line(books, jobs, progress, tally, log, job, now, how)
+    give_back(books, job)
+
+
+@inner
+def end_line(
+    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
+) -> None:
+    """Close a job's span and bring its line up to date; from now on it does nothing."""
     close_span(books, progress, tally, log, job, now, how)
     done = done_by(progress, jobs, job, now)
     tally.worked[0] += done - progress.done[job]
@@ -144,7 +153,6 @@ def stop(
     progress.since[job] = now
     progress.rate[job] = 0.0
     tally.finish_at[job] = np.inf
-    give_back(books, job)
 
 
 @inner
@@ -171,3 +179,15 @@ def draw_line(jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, job
         pace = costs.checkpoint_every_s / (costs.checkpoint_every_s + costs.checkpoint_cost_s)
         progress.rate[job] = pace / per_iteration
         tally.finish_at[job] = progress.since[job] + left / progress.rate[job]
+
+
+@inner
+def note_reason(tally: Tally, job: int, reason: int, now: float) -> None:
+    """A job waits for this reason from now on, or is placed; what it has waited for the last one is added up."""
+    old = tally.reason[job]
+    if old == reason:
+        return
+    if old != PLACED:
+        tally.waits[job, old] += now - tally.reason_since[job]
+    tally.reason[job] = reason
+    tally.reason_since[job] = now

@@ -28,6 +28,7 @@ from gpuyard.simulation import job_lines
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.growth import grown
 from gpuyard.simulation.options import Options
+from gpuyard.simulation.plan_commit import commit
 from gpuyard.simulation.recorder import Recorder
 from gpuyard.simulation.stalls import ArrivalWatch, StallWatch
 
@@ -57,7 +58,7 @@ class SimulatedCluster:
         self.now = self.start_s = self._first_instant()
         self._lent: list[weakref.ref[Moment]] = []
         jobs = build(workload)
-        self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand_each)
+        self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand_each, jobs.like)
         self.recorder = Recorder(options.timeline, cluster.total_gpus)
         self.tally = job_lines.new_tally(len(workload))
         self._counts = np.zeros(4, dtype=np.int64)
@@ -141,7 +142,7 @@ class SimulatedCluster:
             self._count_starved(decision)
         page = self.recorder.page(self.ledger)
         speeds = self._speeds(decision)
-        refused, wake = state.commit(self._state, self._costs, page, decision.plan, speeds, decision.order, self.now)
+        refused, wake = commit(self._state, self._costs, page, decision.plan, speeds, decision.order, self.now)
         self._wake = min(self._wake, wake)
         if refused >= 0:
             raise LedgerError(
@@ -219,7 +220,7 @@ class SimulatedCluster:
         self.workload = self.workload.extended(2 * before)
         jobs = self._build(self.workload)
         more = slice(before, None)
-        self.ledger.add_numbered(jobs.gpus[more], jobs.part[more], jobs.demand_each[more])
+        self.ledger.add_numbered(jobs.gpus[more], jobs.part[more], jobs.demand_each[more], jobs.like[more])
         count = len(self.workload)
         self.tally = grown(self.tally, job_lines.new_tally(count), before)
         self.progress = grown(self.progress, fresh_progress(jobs, jobs.best_speed, self.credit_s), before)

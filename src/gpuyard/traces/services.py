@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,17 +83,9 @@ def _read(path: str | Path, rates: Mapping[str, float] | None) -> Asked:
     services = [(record.row, _from_record(source, record)) for record in lists["services"]]
     applications = [(record.row, from_record(source, record)) for record in lists["applications"]]
     return Asked(
-        _unique(path, services), _without_twins(path, [each for _, each in applications]),
+        _unique(path, services), _without_twins(path, [each for _, each in applications], services),
         _rows_of_models(services, applications),
     )  # fmt: skip
-
-
-def read_services(path: str | Path, zoo: Zoo | None = None) -> Asked:
-    """Read a file that asks for services alone."""
-    found = read_asked(path, zoo=zoo)
-    if found.applications:
-        raise InputError("has applications, and services alone are asked for", file=path)
-    return found
 
 
 def _rows_of_models(services: list[tuple[int, Service]], applications: list[tuple[int, Application]]) -> dict[str, int]:
@@ -111,10 +103,17 @@ def _unique(path: str | Path, found: list[tuple[int, Service]]) -> tuple[Service
     return tuple(service for _, service in found)
 
 
-def _without_twins(path: str | Path, found: list[Application]) -> tuple[Application, ...]:
+def _without_twins(
+    path: str | Path, found: list[Application], services: Sequence[tuple[int, Service]] = ()
+) -> tuple[Application, ...]:  # fmt: skip
     for name, times in Counter(each.name for each in found).items():
         if times > 1:
             raise InputError("stands twice: an application has one rate and one SLO", file=path, value=name)
+    names = {name for each in found for name in (each.name, *(each.service_id(stage.name) for stage in each.stages))}
+    for row, service in services:
+        if str(service.service_id) in names:
+            rule = "is the name of an application, or of a stage of one, too"
+            raise InputError(rule, file=path, row=row, field="service_id", value=service.service_id)
     return tuple(found)
 
 

@@ -31,6 +31,13 @@ def read_records(source: Source, version: str, name: str) -> list[Record]:
 
 def read_lists(source: Source, version: str, names: tuple[str, ...]) -> dict[str, list[Record]]:
     """Return the entries under each of these names; one of them must be there, and have some."""
+    return read_parts(source, version, names, ())[0]
+
+
+def read_parts(
+    source: Source, version: str, names: tuple[str, ...], plain: tuple[str, ...]
+) -> tuple[dict[str, list[Record]], dict[str, Any]]:
+    """Return the same, and the values of the plain fields that stand beside the lists."""
     root, construct = _compose(source)
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"must begin with 'gpuyard: {version}'", file=source.name, row=1)
@@ -42,8 +49,8 @@ def read_lists(source: Source, version: str, names: tuple[str, ...]) -> dict[str
             value=heading,
         )  # fmt: skip
     for key, (node, _) in parts.items():
-        if key not in ("gpuyard", *names):
-            known = " and ".join(f"'{each}'" for each in ("gpuyard", *names))
+        if key not in ("gpuyard", *names, *plain):
+            known = " and ".join(f"'{each}'" for each in ("gpuyard", *plain, *names))
             raise InputError(
                 f"is not a part of this file, which has {known}", file=source.name,
                 row=node.start_mark.line + 1, value=key,
@@ -54,7 +61,7 @@ def read_lists(source: Source, version: str, names: tuple[str, ...]) -> dict[str
         if not isinstance(entries, yaml.SequenceNode) or not entries.value:
             raise InputError("must be a list with at least one entry", file=source.name, field=name)
         found[name] = [_record(source, node, construct) for node in entries.value]
-    return found
+    return found, {name: construct(parts[name][1]) for name in plain if name in parts}
 
 
 def _compose(source: Source) -> tuple[Any, Any]:

@@ -1,6 +1,5 @@
 """Real processes at a real emulated node, and programs that watch them."""
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -9,16 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from tests.native.compiling import compile_strictly
 
+from gpuyard.emulation import nvml
 from gpuyard.emulation.node import live_nodes
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[2]
 GIB = 2**30
 
 
@@ -82,26 +81,9 @@ class Yard:
 
 
 @pytest.fixture(scope="session")
-def build() -> ModuleType:
-    """The script that compiles the library."""
-    spec = importlib.util.spec_from_file_location("native_build", ROOT / "native" / "build.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def library(build: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library as its source is now, compiled without a single warning."""
-    try:
-        made: Path = build.build(tmp_path_factory.mktemp("nvml") / build.LIBRARY.name, ["-Werror"])
-    except build.BuildError as error:
-        if "no C compiler" in str(error):
-            pytest.skip(str(error))
-        raise
-    return made
+    return compile_strictly(nvml.LIBRARY, tmp_path_factory.mktemp("nvml"))
 
 
 @pytest.fixture

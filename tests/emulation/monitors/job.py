@@ -10,8 +10,9 @@ import sys
 import time
 
 from gpuyard.emulation.node import GpuSlot, Node
-from gpuyard.emulation.node.layout import WINDOW_S
 
+WINDOW_S = 1.0
+"""How long monitors look back: GPUYARD_WINDOW_S."""
 CONTEXT = 300 * 2**20
 SLOT = GpuSlot(
     key="V100",

@@ -138,6 +138,17 @@ N.nvmlInit()
 print(json.dumps([before, N.nvmlDeviceGetCount()]))
 """
 
+FORKS = """
+import json, os, pynvml as N
+
+N.nvmlInit()
+child = os.fork()
+processes = N.nvmlDeviceGetComputeRunningProcesses(N.nvmlDeviceGetHandleByIndex(0))
+if not child:
+    os._exit(N.nvmlDeviceGetCount() + len(processes))
+print(json.dumps([N.nvmlDeviceGetCount() + len(processes), os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]))
+"""
+
 WATCH = """
 import sys, time, pynvml as N
 

@@ -6,22 +6,20 @@ import math
 import os
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 from pathlib import Path
 from statistics import mean
-from types import ModuleType
 
 import pytest
 from tests.emulation.monitors import programs
 from tests.emulation.monitors.conftest import GIB, Yard
 from tests.emulation.monitors.job import CONTEXT, SLOT
+from tests.emulation.node.places import of_client, of_gpu, spoil
+from tests.native.compiling import compile_strictly
 
 from gpuyard.emulation import nvml
 from gpuyard.emulation.monitor import read_live
-from gpuyard.emulation.node import layout
-from gpuyard.emulation.node.segment import path_of
 
 HOURS = 10_000.0
 """Work for so long that the GPU is busy all the time."""
@@ -128,6 +126,11 @@ def test_a_killed_process_disappears(yard: Yard) -> None:
     assert [process.pid for process in reading.gpus[0].processes] == [stays.pid]
 
 
+def test_a_forked_process_may_ask_too(yard: Yard) -> None:
+    yard.start(0)
+    assert yard.ask(programs.FORKS) == [3, 3], "two GPUs and one process, for parent and child"
+
+
 def test_a_watcher_goes_on_when_the_node_ends_and_comes_back(yard: Yard) -> None:
     before = yard.start(0)
     with yard.watching(programs.WATCH) as watcher:
@@ -210,26 +213,23 @@ def test_numbers_that_make_no_sense_do_no_harm(yard: Yard) -> None:
         "sample_count": math.nan,
         "connected_at": -math.inf,
     }
-    with path_of(yard.node).open("r+b") as segment:
-        for name, value in nonsense.items():
-            segment.seek(layout.client_offset(0, 0) + layout.CLIENT.offsets[name])
-            segment.write(struct.pack("<d", value))
-        segment.seek(layout.gpu_offset(0) + layout.GPU.offsets["retired_busy"])
-        segment.write(struct.pack("<d", math.nan))
+    for name, value in nonsense.items():
+        spoil(yard.node, of_client(name), value)
+    spoil(yard.node, of_gpu("retired_busy"), math.nan)
     gpu, _ = yard.ask(programs.NVML)
     assert gpu["used"] == GIB + CONTEXT
     assert 0 <= gpu["busy"] <= 100
     assert yard.ask(programs.ENERGY) >= 0
 
 
-def test_no_question_breaks_a_rule_of_c(yard: Yard, build: ModuleType, tmp_path: Path) -> None:
+def test_no_question_breaks_a_rule_of_c(yard: Yard, tmp_path: Path) -> None:
     """Every question about one GPU, to a library that checks each access to memory."""
     compiler = os.environ.get("CC") or "cc"
     runtime = subprocess.run([compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False)
     if not Path(runtime.stdout.strip()).is_file():
         pytest.skip(f"{compiler} has no address sanitizer")
-    flags = ["-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    checked = build.build(tmp_path / build.LIBRARY.name, flags)
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    checked = compile_strictly(nvml.LIBRARY, tmp_path, flags)
     yard.start(0, 1, HOURS)
     strict = {"LD_LIBRARY_PATH": str(checked.parent), "LD_PRELOAD": runtime.stdout.strip()}
     answers = yard.ask(programs.EVERYTHING, **strict, ASAN_OPTIONS="detect_leaks=0")

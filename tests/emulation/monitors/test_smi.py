@@ -23,7 +23,6 @@ from gpuyard.cli.gauges import picture
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.exporter import is_local, parse_address, serve
 from gpuyard.emulation.monitor import GpuReading, NodeReading, ProcessReading, read_live
-from gpuyard.emulation.node import layout
 from gpuyard.policies.timeshare import TimeSlice
 
 HOURS = 10_000.0
@@ -39,7 +38,7 @@ def smi(*arguments: str) -> str:
 @pytest.fixture
 def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without an emulated node."""
-    monkeypatch.setattr(layout, "FOLDER", str(tmp_path))
+    monkeypatch.setenv("GPUYARD_SHM", str(tmp_path))
 
 
 @pytest.mark.usefixtures("nobody")

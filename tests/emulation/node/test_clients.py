@@ -1,18 +1,16 @@
 """What sharing does to the time of each process, told second by second without waiting for any of them."""
 
-import struct
 from functools import partial
 from math import nan
 
 import pytest
 from tests.emulation.node.conftest import MEMORY, V100, OpenNode, Story
+from tests.emulation.node.places import of_client, spoil
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import VirtualClock
 from gpuyard.emulation.node import GpuBusyError, GpuSlot, SharedGpuClient
 from gpuyard.emulation.node import node as look
-from gpuyard.emulation.node.layout import CLIENT, client_offset
-from gpuyard.emulation.node.segment import path_of
 
 Tell = partial[Story]
 NO_SWITCH = "time-slice:switch=0s"
@@ -128,6 +126,16 @@ def test_a_partition_has_its_share_in_company_and_alone(tell: Tell) -> None:
         story.connect(share=0.1)
 
 
+def test_the_context_comes_out_of_the_memory_that_a_share_promises(open_node: OpenNode) -> None:
+    slot = GpuSlot("V100", "V100", 1000 * MIB, context_bytes=100 * MIB)
+    node = open_node("partition", gpus=(slot,))
+    half, little = node.connect(0, share=0.5), node.connect(0, share=0.05)
+    assert (half.memory_limit, little.memory_limit) == (400 * MIB, 0)
+    assert node.connect(0, share=0.25, memory_limit=7).memory_limit == 7
+    assert half.reserve(400 * MIB)
+    assert not half.reserve(1)
+
+
 def test_an_exclusive_gpu_refuses_a_second_process_until_the_first_leaves(tell: Tell) -> None:
     story = tell("exclusive")
     first = story.connect()
@@ -216,9 +224,7 @@ def test_a_share_of_everything_is_a_gpu_to_oneself(tell: Tell) -> None:
 def test_nonsense_that_a_client_left_keeps_nobody_out(tell: Tell) -> None:
     story = tell("partition")
     story.connect(share=0.5)
-    with path_of(story.node.name).open("r+b") as file:
-        file.seek(client_offset(0, 0) + CLIENT.offsets["share"])
-        file.write(struct.pack("<d", nan))
+    spoil(story.node.name, of_client("share"), nan)
     assert story.connect(share=1.0)
 
 
@@ -234,19 +240,18 @@ def test_leaving_frees_memory_and_time(tell: Tell) -> None:
     assert story.progress(stays, 1, 2) == pytest.approx(1)
 
 
-def test_nonsense_in_one_seat_does_not_reach_the_others(tell: Tell) -> None:
-    story = tell(NO_SWITCH)
-    client, broken = story.connect(), story.connect()
-    with path_of(story.node.name).open("r+b") as file:
-        file.seek(client_offset(0, 1) + CLIENT.offsets["tail"])
-        file.write(struct.pack("<d", nan))
-        file.seek(client_offset(0, 1) + sum(field.size for field in CLIENT.fields))
-        file.write(struct.pack("<3d", nan, nan, nan))
+@pytest.mark.parametrize("sharing", [NO_SWITCH, "fifo", "partition", "spatial:interference=1"])
+def test_nonsense_in_one_seat_does_not_reach_the_others(tell: Tell, sharing: str) -> None:
+    story = tell(sharing)
+    client, broken = story.connect(share=0.5), story.connect(share=0.5)
+    for field in ("tail", "share", "demand", "chunk_end"):
+        spoil(story.node.name, of_client(field, 1), nan)
+    spoil(story.node.name, of_client("breakpoints", 1), nan, nan, nan)
     story.queue(client, 0, 100)
-    assert story.progress(client, 1, 2) == pytest.approx(1)
+    assert story.progress(client, 1, 2) == pytest.approx(0.5 if sharing == "partition" else 1)
     assert story.progress(broken, 2, 3) == pytest.approx(1)
     story.queue(broken, 3, 100)
-    assert story.progress(client, 3, 4) == pytest.approx(0.5)
+    assert story.progress(client, 3, 4) == pytest.approx({"fifo": 1}.get(sharing, 0.5))
 
 
 def test_who_has_left_cannot_touch_the_seat_of_the_next(open_node: OpenNode) -> None:

@@ -1,8 +1,7 @@
 """How busy monitors find a GPU, told second by second; the last tests look at real seconds."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -10,44 +9,27 @@ import pytest
 from tests.emulation.node.conftest import OpenNode, Story
 
 from gpuyard.emulation.node import Node, node
-from gpuyard.emulation.node.segment import Segment, path_of
-from gpuyard.emulation.node.shared_gpu import SharedGpu
-from gpuyard.emulation.node.view import utilisation
+from gpuyard.emulation.node.view import Watcher
 
 Tell = partial[Story]
 NO_SWITCH = "time-slice:switch=0s"
 
 
-class Watched:
-    """A story, and somebody who looks at its GPU."""
-
-    def __init__(self, story: Story, segment: Segment) -> None:
-        self.story = story
-        self._shared = SharedGpu(segment, 0, story.node.sharing, story.node.clock.speed)
-
-    def __call__(self, at: float) -> list[float]:
-        """Return the utilisation of each client at a time of the story."""
-        with self._shared.lock:
-            now = self._shared.reap(self.story.start + at)
-            return [utilisation(self._shared, client, now) for client in self._shared.clients]
-
-
-Watch = Callable[[Story], Watched]
+Watch = Callable[[float], list[float]]
 
 
 @pytest.fixture
-def watch() -> Iterator[Watch]:
-    with ExitStack() as stack:
+def watch() -> Callable[[Story], Watch]:
+    """Let somebody look at a story's GPU: the utilisation of each client at a time of the story."""
 
-        def begin(story: Story) -> Watched:
-            segment = stack.enter_context(closing(Segment(path_of(story.node.name))))
-            segment.map()
-            return Watched(story, segment)
+    def begin(story: Story) -> Watch:
+        watcher = Watcher(story.node.name)
+        return lambda at: [client.utilisation for client in watcher.gpu(0, story.start + at).clients]
 
-        yield begin
+    return begin
 
 
-def test_work_counts_when_it_is_done_and_for_a_second(tell: Tell, watch: Watch) -> None:
+def test_work_counts_when_it_is_done_and_for_a_second(tell: Tell, watch: Callable[[Story], Watch]) -> None:
     story = tell("time-slice")
     client, look = story.connect(), watch(story)
     assert look(0) == [0]
@@ -59,7 +41,7 @@ def test_work_counts_when_it_is_done_and_for_a_second(tell: Tell, watch: Watch) 
     assert look(11) == look(100) == pytest.approx([0], abs=1e-6)
 
 
-def test_after_a_long_pause_only_the_last_second_counts(tell: Tell, watch: Watch) -> None:
+def test_after_a_long_pause_only_the_last_second_counts(tell: Tell, watch: Callable[[Story], Watch]) -> None:
     story = tell("time-slice")
     client, look = story.connect(), watch(story)
     story.queue(client, 0, 5)
@@ -68,7 +50,7 @@ def test_after_a_long_pause_only_the_last_second_counts(tell: Tell, watch: Watch
 
 
 @pytest.mark.parametrize("period", [0.01, 0.1, 0.25, 0.5, 1.0])
-def test_a_steady_load_is_found_whenever_one_looks(tell: Tell, watch: Watch, period: float) -> None:
+def test_a_steady_load_is_found_whenever_one_looks(tell: Tell, watch: Callable[[Story], Watch], period: float) -> None:
     story = tell("time-slice")
     client, look = story.connect(), watch(story)
     for step in range(round(4 / period)):
@@ -78,7 +60,7 @@ def test_a_steady_load_is_found_whenever_one_looks(tell: Tell, watch: Watch, per
             assert look(at + 0.7 * period) == pytest.approx([0.4], abs=0.03)
 
 
-def test_an_unsteady_load_is_found_within_a_few_percent(tell: Tell, watch: Watch) -> None:
+def test_an_unsteady_load_is_found_within_a_few_percent(tell: Tell, watch: Callable[[Story], Watch]) -> None:
     story, random = tell("time-slice"), Random(4)
     client, look = story.connect(), watch(story)
     at, bursts = 0.0, list[tuple[float, float]]()
@@ -92,7 +74,7 @@ def test_an_unsteady_load_is_found_within_a_few_percent(tell: Tell, watch: Watch
         at += seconds + pause
 
 
-def test_a_slice_counts_as_much_as_it_was_served(tell: Tell, watch: Watch) -> None:
+def test_a_slice_counts_as_much_as_it_was_served(tell: Tell, watch: Callable[[Story], Watch]) -> None:
     story = tell(NO_SWITCH)
     first, second, look = story.connect(), story.connect(), watch(story)
     story.queue(first, 0, 100)
@@ -101,14 +83,14 @@ def test_a_slice_counts_as_much_as_it_was_served(tell: Tell, watch: Watch) -> No
     assert look(7) == pytest.approx([0.5, 0.5])
 
 
-def test_a_partition_is_busy_for_its_share(tell: Tell, watch: Watch) -> None:
+def test_a_partition_is_busy_for_its_share(tell: Tell, watch: Callable[[Story], Watch]) -> None:
     story = tell("partition")
     client, look = story.connect(share=0.25), watch(story)
     story.queue(client, 0, 100)
     assert look(2) == pytest.approx([0.25])
 
 
-def test_who_waits_in_line_is_idle(tell: Tell, watch: Watch) -> None:
+def test_who_waits_in_line_is_idle(tell: Tell, watch: Callable[[Story], Watch]) -> None:
     story = tell("fifo")
     first, second, look = story.connect(), story.connect(), watch(story)
     story.queue(first, 0, 2)

@@ -11,6 +11,10 @@ from gpuyard.policies.partition.deployment import Deployment, known_models, serv
 from gpuyard.policies.partition.deployment_files import load_plan, save_plan
 from gpuyard.policies.partition.elastic import Elastic
 
+APPLICATION = {
+    "application": "app", "rate": 1.0, "slo_ms": 9.0,
+    "stages": [{"stage": "one", "service": "app/one", "model": "lenet", "slo_ms": 9.0}],
+}  # fmt: skip
 SERVICES = (Service("faces", "resnet50", 200.0, 108.0), Service("scenes", "vgg16", 100.0, 142.0, priority=2))
 
 
@@ -83,6 +87,9 @@ def test_a_slice_on_a_gpu_that_is_not_there_is_refused(deployment: Deployment, t
         (("slices", 0, "duty_ms"), 0, "field slices.0.duty_ms: 0 must be above 0"),
         (("slices", 0, "models", 0, "service"), "who", "'who' is on a slice, but not among the services"),
         (("slices", 0, "memory_gb"), 99.0, "field slices: take what is not there: "),
+        (("applications",), [APPLICATION | {"application": "faces"}], "'faces' is the name of something else"),
+        (("applications",), [APPLICATION, APPLICATION], "'app' is the name of something else that is served"),
+        (("applications",), [APPLICATION], "'one' is a stage, but not among the services"),
         (("unserved",), [{"service": "who", "model": "vgg16", "rate": 1, "reason": ""}], "'who' finds no place"),
     ],
 )

@@ -71,6 +71,4 @@ def test_two_applications_may_have_the_same_model() -> None:
     assert deployment.violations() == []
     assert not plan.unserved
     for each in applications:
-        assert deployment.end_to_end_ms(each) <= each.slo_ms
-    one = deployment.end_to_end_ms(applications[0])
-    assert one == pytest.approx(deployment.answer_ms("one/find") + deployment.answer_ms("one/cars"))
+        assert deployment.end_to_end.longest_ms(each) <= each.slo_ms

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from gpuyard.core.application import Application
 from gpuyard.core.service import Service
 from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.deployment import Deployment, serving_cluster
@@ -27,14 +30,21 @@ def part(percent: int, *turns: tuple[str, int], gpu: int = 0) -> Slice:
 
 
 def deployed(
-    services: list[Service], slices: list[Slice], latencies: Latencies | None = None, gpus: int = 2, buffer: float = 1.0
+    services: Sequence[Service],
+    slices: list[Slice],
+    latencies: Latencies | None = None,
+    gpus: int = 2,
+    buffer: float = 1.0,
+    applications: tuple[Application, ...] = (),
 ) -> Deployment:
     plan = PartitionPlan(tuple(slices))
-    return Deployment(tuple(services), serving_cluster(f"{gpus}x2080ti"), plan, buffer, latencies=latencies)
+    return Deployment(
+        tuple(services), serving_cluster(f"{gpus}x2080ti"), plan, buffer, latencies=latencies, applications=applications
+    )
 
 
-def requests(services: list[Service], **times_s: list[float]) -> Arrivals:
-    """Requests at these times, by the names of services."""
+def requests(services: Sequence[Service], **times_s: list[float]) -> Arrivals:
+    """Requests at these times, by the names of services, or of applications as services."""
     names = [str(each.service_id) for each in services]
     flat = sorted((time, names.index(name)) for name, times in times_s.items() for time in times)
     times, numbers = np.array([time for time, _ in flat]), np.array([number for _, number in flat], dtype=np.int64)

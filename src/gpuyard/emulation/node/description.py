@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import time
+import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from uuid import NAMESPACE_OID, uuid5
 
-from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import RealClock
-from gpuyard.emulation.node import layout
-from gpuyard.emulation.node.layout import GPU, HEADER, WORD, gpu_offset
-from gpuyard.emulation.node.policy_codes import read_sharing, write_sharing
-from gpuyard.emulation.node.segment import Segment
+from gpuyard.emulation.node.ground import UUID_BYTES, DescriptionRecord, GpuRecord, text
+from gpuyard.emulation.node.handle import NodeHandle
+from gpuyard.emulation.node.policy_codes import read_sharing
 from gpuyard.policies.timeshare import TimeSharing
 
 
@@ -35,81 +31,58 @@ class GpuSlot:
     memory_mhz: int = 1500
 
 
-_COUNTS = ("memory_bytes", "multiprocessors", "context_bytes", "core_mhz", "memory_mhz")
-_AMOUNTS = ("idle_watts", "max_watts")
+_SAME = ("memory_bytes", "multiprocessors", "context_bytes", "idle_watts", "max_watts", "core_mhz", "memory_mhz")
+"""Fields that are called the same in a record."""
 
 
-def make(segment: Segment, name: str, gpus: Sequence[GpuSlot], clock: RealClock, sharing: TimeSharing) -> None:
-    """Fill an empty segment."""
-    segment.allocate(layout.segment_length(len(gpus)))
-    header = {each: HEADER.word(each) for each in HEADER.offsets}
-    words, reals = segment.words, segment.reals
-    for index, slot in enumerate(gpus):
-        _write_slot(segment, index, slot, name)
-    words[header["version"]], words[header["length"]] = layout.VERSION, layout.segment_length(len(gpus))
-    words[header["gpu_count"]] = len(gpus)
-    reals[header["origin"]], reals[header["speed"]], reals[header["created"]] = clock.origin, clock.speed, time.time()
-    write_sharing(segment, sharing)
-    segment.set_text(HEADER, 0, "name", name)
-    words[header["magic"]] = layout.MAGIC
+@dataclass(frozen=True)
+class Description:
+    """A node as it was made."""
+
+    name: str
+    created: float
+    """Unix time."""
+    clock: RealClock
+    sharing: TimeSharing
+    gpus: tuple[GpuSlot, ...]
+    uuids: tuple[str, ...]
+
+    @classmethod
+    def read(cls, node: NodeHandle) -> Description:
+        """Read what a node says about itself."""
+        about = DescriptionRecord()
+        node.call("describe", ctypes.byref(about))
+        gpus = [_read_gpu(node, index) for index in range(about.gpu_count)]
+        clock, sharing = RealClock(about.speed, about.origin), read_sharing(about.sharing)
+        slots, uuids = tuple(slot for slot, _ in gpus), tuple(uuid for _, uuid in gpus)
+        return cls(text(about.name), about.created, clock, sharing, slots, uuids)
 
 
-def _write_slot(segment: Segment, index: int, slot: GpuSlot, node: str) -> None:
-    offset = gpu_offset(index)
-    start = offset // WORD
-    for name in _COUNTS:
-        segment.words[start + GPU.word(name)] = getattr(slot, name)
-    for name in _AMOUNTS:
-        segment.reals[start + GPU.word(name)] = getattr(slot, name)
-    major, minor = slot.compute_capability
-    segment.words[start + GPU.word("compute_major")], segment.words[start + GPU.word("compute_minor")] = major, minor
-    segment.set_text(GPU, offset, "key", slot.key)
-    segment.set_text(GPU, offset, "name", slot.name)
-    segment.set_text(GPU, offset, "uuid", f"GPU-{uuid5(NAMESPACE_OID, f'gpuyard {os.getuid()} {node} {index}')}")
+def _read_gpu(node: NodeHandle, index: int) -> tuple[GpuSlot, str]:
+    record, uuid = GpuRecord(), ctypes.create_string_buffer(UUID_BYTES)
+    node.call("describe_gpu", index, ctypes.byref(record), uuid)
+    capability = record.compute_major, record.compute_minor
+    same = {name: getattr(record, name) for name in _SAME}
+    return GpuSlot(text(record.key), text(record.name), compute_capability=capability, **same), text(uuid.value)
 
 
-def read_slots(segment: Segment) -> tuple[GpuSlot, ...]:
-    """Return the node's GPUs."""
-    return tuple(_read_slot(segment, gpu_offset(index)) for index in range(segment.words[HEADER.word("gpu_count")]))
+def written_gpus(gpus: Sequence[GpuSlot]) -> ctypes.Array[GpuRecord]:
+    """Write the GPUs of a node, their texts cut to what there is room for."""
+    return (GpuRecord * len(gpus))(*map(_written, gpus))
 
 
-def _read_slot(segment: Segment, offset: int) -> GpuSlot:
-    start = offset // WORD
-    counts = {name: segment.words[start + GPU.word(name)] for name in (*_COUNTS, "compute_major", "compute_minor")}
-    capability = counts.pop("compute_major"), counts.pop("compute_minor")
-    idle_watts, max_watts = (segment.reals[start + GPU.word(name)] for name in _AMOUNTS)
-    key, name = segment.text(GPU, offset, "key"), segment.text(GPU, offset, "name")
-    return GpuSlot(key, name, compute_capability=capability, idle_watts=idle_watts, max_watts=max_watts, **counts)
+def _written(slot: GpuSlot) -> GpuRecord:
+    record = GpuRecord(**{name: getattr(slot, name) for name in _SAME})
+    record.key, record.name = _cut(slot.key, GpuRecord.key.size), _cut(slot.name, GpuRecord.name.size)
+    record.compute_major, record.compute_minor = slot.compute_capability
+    return record
 
 
-def read_uuids(segment: Segment) -> tuple[str, ...]:
-    """Return the unique name of each GPU."""
-    count = segment.words[HEADER.word("gpu_count")]
-    return tuple(segment.text(GPU, gpu_offset(index), "uuid") for index in range(count))
+def _cut(words: str, size: int) -> bytes:
+    return words.encode()[: size - 1]
 
 
-def read_clock(segment: Segment) -> RealClock:
-    """Return the clock that all processes of the node read."""
-    return RealClock(segment.reals[HEADER.word("speed")], segment.reals[HEADER.word("origin")])
-
-
-def check_same(segment: Segment, name: str, gpus: Sequence[GpuSlot], speed: float, sharing: TimeSharing) -> None:
-    """Refuse to attach to a node that is not what was asked for."""
-    hint = "Wait until its processes end, or use another node name"
-    if not segment.is_sound:
-        raise InputError("is in use by another version of gpuyard", field="node", value=name, hint=hint)
-    pairs = {
-        "GPUs": (_summary(read_slots(segment)), _summary(tuple(gpus))),
-        "speed": (f"{segment.reals[HEADER.word('speed')]:g}", f"{speed:g}"),
-        "sharing": (str(read_sharing(segment)), str(sharing)),
-    }
-    if read_slots(segment) != tuple(gpus) and pairs["GPUs"][0] == pairs["GPUs"][1]:
-        pairs["GPUs"] = (f"other {pairs['GPUs'][0]}", pairs["GPUs"][1])
-    for what, (there, asked) in pairs.items():
-        if there != asked:
-            raise InputError(f"is in use with {what} {there}, not {asked}", field="node", value=name, hint=hint)
-
-
-def _summary(gpus: tuple[GpuSlot, ...]) -> str:
+def summary(gpus: Sequence[GpuSlot]) -> str:
+    """Write GPUs as `2xV100+1xK80`."""
     groups = [(key, len(list(group))) for key, group in groupby(gpus, key=lambda slot: slot.key)]
     return "+".join(f"{count}x{key}" for key, count in groups)

@@ -2,63 +2,44 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation.clock import RealClock
 from gpuyard.emulation.node.client import SharedGpuClient
-from gpuyard.emulation.node.description import GpuSlot, check_same, make, read_clock, read_slots, read_uuids
+from gpuyard.emulation.node.description import Description, GpuSlot, summary, written_gpus
 from gpuyard.emulation.node.gpu_busy import GpuBusyError
-from gpuyard.emulation.node.layout import ATTACHED, HEADER, MAX_CLIENTS
-from gpuyard.emulation.node.policy_codes import read_sharing
-from gpuyard.emulation.node.segment import MAKING, Segment, path_of
-from gpuyard.emulation.node.shared_gpu import ClientTerms, SharedGpu
+from gpuyard.emulation.node.ground import ALL_MEMORY, MOST_CLIENTS, MOST_NAME_BYTES, Fault, TermsRecord, ground
+from gpuyard.emulation.node.handle import NodeHandle, opened
+from gpuyard.emulation.node.policy_codes import written_sharing
+from gpuyard.emulation.node.segment import file_error, path_of
+from gpuyard.emulation.node.view import described
 from gpuyard.policies.timeshare import TimeSharing, TimeSlice
 
 
 class Node:
     """One emulated machine, attached. Processes that open the same name share its GPUs."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, handle: NodeHandle) -> None:
         """Use `Node.open`."""
-        self._segment = segment
-        self.name = segment.text(HEADER, 0, "name")
-        self.gpus, self.uuids = read_slots(segment), read_uuids(segment)
-        self.sharing = read_sharing(segment)
-        self.clock = read_clock(segment)
-        self._shared_gpus = [SharedGpu(segment, gpu, self.sharing, self.clock.speed) for gpu in range(len(self.gpus))]
-        self._clients: list[SharedGpuClient] = []
+        about = Description.read(handle)
+        self._handle = handle
+        self.name, self.gpus, self.uuids = about.name, about.gpus, about.uuids
+        self.sharing, self.clock = about.sharing, about.clock
 
     @classmethod
     def open(
         cls, name: str, gpus: Sequence[GpuSlot], *, speed: float = 1.0, sharing: TimeSharing | None = None
     ) -> Node:
         """Attach to the node of this name, or make it if no process uses it."""
-        path, clock, sharing = path_of(name), RealClock(speed), sharing or TimeSlice()
-        if not gpus:
-            raise InputError("has no GPUs", field="node", value=name)
-        while True:
-            segment = Segment(path, create=True)
-            try:
-                with segment.locked(MAKING):
-                    if segment.is_current and segment.is_empty:
-                        make(segment, name, gpus, clock, sharing)
-                        return cls._attached(segment)
-                    if segment.is_current and segment.is_attached:
-                        segment.map()
-                        check_same(segment, name, gpus, speed, sharing)
-                        return cls._attached(segment)
-                    if segment.is_current:
-                        path.unlink()  # nobody uses it; whoever still has it mapped keeps what is there
-            except BaseException:
-                segment.close()
-                raise
-            segment.close()
-
-    @classmethod
-    def _attached(cls, segment: Segment) -> Node:
-        segment.hold(ATTACHED, shared=True)
-        return cls(segment)
+        RealClock(speed)  # refuses a speed that is none
+        if "\0" in name:
+            raise InputError("has a zero byte in it", field="node", value=name)
+        asked, address = sharing or TimeSlice(), ctypes.c_void_p()
+        written, policy = written_gpus(gpus), written_sharing(asked)
+        code = ground().open(name.encode(), written, len(gpus), speed, policy, ctypes.byref(address))
+        return cls(opened(name, code, address, lambda code: _refusal(code, name, gpus, speed, asked)))
 
     def connect(
         self,
@@ -70,42 +51,68 @@ class Node:
         memory_limit: int | None = None,
     ) -> SharedGpuClient:
         """Become a client of a GPU. Under the partition policy, `share` also is the part of the memory one gets."""
-        from gpuyard.emulation.node.admission import check_room  # monitors do without it and what it imports
-
-        terms = self._terms(gpu, priority, share, demand, memory_limit)
-        shared = self._shared_gpus[gpu]
-        with shared.lock:
-            clock = shared.reap(self.clock.now())
-            check_room(gpu, shared, self.sharing, terms)
-            free = (client for client in range(MAX_CLIENTS) if client not in shared.clients)
-            number = next((client for client in free if shared.connect(client, clock, terms)), None)
-        if number is None:
-            raise GpuBusyError(gpu, f"{MAX_CLIENTS} processes use it already, the most that one GPU takes")
-        client = SharedGpuClient(shared, number, self.clock)
-        self._clients.append(client)
-        return client
-
-    def _terms(self, gpu: int, priority: int, share: float, demand: float, memory_limit: int | None) -> ClientTerms:
-        """Check what a process asks for."""
-        if not 0 <= gpu < len(self.gpus):
-            raise InputError(f"is not a GPU of node {self.name!r}, which has {len(self.gpus)}", field="gpu", value=gpu)
-        for field, value in (("share", share), ("demand", demand)):
-            if not 0 < value <= 1:
-                raise InputError("is no part of a GPU, above 0 and at most 1", field=field, value=value)
         if memory_limit is not None and memory_limit < 0:
             raise InputError("is less than nothing", field="memory_limit", value=memory_limit)
-        slot = self.gpus[gpu]
-        limit = slot.memory_bytes if memory_limit is None else memory_limit
-        held = self.sharing.held_share(share)
-        if held:
-            limit = min(limit, max(0, int(held * slot.memory_bytes) - slot.context_bytes))
-        return ClientTerms(limit, priority, share, demand)
+        limit = ALL_MEMORY if memory_limit is None else min(memory_limit, ALL_MEMORY)
+        terms, address = TermsRecord(priority, share, demand, limit), ctypes.c_void_p()
+        number = gpu if 0 <= gpu < len(self.gpus) else len(self.gpus)
+        code = self._handle.ground.connect(self._handle.address, number, terms, ctypes.byref(address))
+        if code < 0:
+            raise self._connect_error(code, gpu, terms)
+        assert address.value is not None
+        return SharedGpuClient(self._handle, address.value)
+
+    def _connect_error(self, code: int, gpu: int, terms: TermsRecord) -> Exception:
+        if code == Fault.NO_SUCH_GPU:
+            return InputError(f"is not a GPU of node {self.name!r}, which has {len(self.gpus)}", field="gpu", value=gpu)
+        if code in (Fault.SHARE, Fault.DEMAND):
+            field = Fault(code).name.lower()
+            return InputError("is no part of a GPU, above 0 and at most 1", field=field, value=getattr(terms, field))
+        if code == Fault.SHARE_TAKEN:
+            return GpuBusyError(gpu, self._why_taken(gpu, self.sharing.held_share(terms.share)))
+        if code == Fault.MEMORY_TAKEN:
+            return GpuBusyError(gpu, "its memory has no room for another process")
+        if code == Fault.CLIENTS_TAKEN:
+            return GpuBusyError(gpu, f"{MOST_CLIENTS} processes use it already, the most that one GPU takes")
+        return self._handle.error(code)
+
+    def _why_taken(self, gpu: int, asked: float) -> str:
+        left = ctypes.c_double()
+        self._handle.call("share_left", gpu, ctypes.byref(left))
+        if asked >= 1 and not left.value:
+            return "another process has it to itself"
+        return f"a share of {asked:g} was asked for, and {left.value:g} is left"
 
     def close(self) -> None:
         """Disconnect from all GPUs; the last process to go removes the node. A forked one has nothing to give back."""
-        if self._segment.is_open:
-            for client in self._clients:
-                client.disconnect()
-            self._segment.drop(ATTACHED)
-            self._segment.remove_if_unused()
-            self._segment.close()
+        self._handle.ground.close(self._handle.address)
+
+
+def _refusal(code: int, name: str, gpus: Sequence[GpuSlot], speed: float, sharing: TimeSharing) -> Exception:
+    """Say why a node cannot be opened."""
+    if code == Fault.NAME:
+        return InputError(f"is empty, or longer than {MOST_NAME_BYTES} bytes", field="node", value=name)
+    if code == Fault.NO_GPUS:
+        return InputError("has no GPUs", field="node", value=name)
+    hint = "Wait until its processes end, or use another node name"
+    if code == Fault.VERSION:
+        return InputError("is in use by another version of gpuyard", field="node", value=name, hint=hint)
+    if code in (Fault.OTHER_GPUS, Fault.OTHER_SPEED, Fault.OTHER_SHARING):
+        why = _difference(code, described(name), gpus, speed, sharing)
+        return InputError(f"is in use with {why}", field="node", value=name, hint=hint)
+    return file_error(path_of(name), code)
+
+
+def _difference(
+    code: int, there: Description | None, gpus: Sequence[GpuSlot], speed: float, sharing: TimeSharing
+) -> str:
+    """Say in what a node that is in use differs from the one that was asked for; it may have ended by now."""
+    what = {Fault.OTHER_GPUS: "GPUs", Fault.OTHER_SPEED: "speed", Fault.OTHER_SHARING: "sharing"}[Fault(code)]
+    if there is None:
+        return f"another {what}"
+    found, asked = {
+        "GPUs": (summary(there.gpus), summary(gpus)),
+        "speed": (f"{there.clock.speed:g}", f"{speed:g}"),
+        "sharing": (str(there.sharing), str(sharing)),
+    }[what]
+    return f"{what} {'other ' if found == asked else ''}{found}, not {asked}"

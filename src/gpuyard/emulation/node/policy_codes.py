@@ -1,41 +1,30 @@
-"""The sharing policy of a node as numbers in its segment, where programs in C read it too."""
+"""The sharing policy of a node as the number and options that the library knows it by."""
 
 from __future__ import annotations
 
-from gpuyard.emulation.node.layout import HEADER
-from gpuyard.emulation.node.segment import Segment
-from gpuyard.policies import timeshare
+from itertools import count, takewhile
+
+from gpuyard.emulation.node.ground import SharingRecord, ground
 from gpuyard.policies.naming import options_of
-from gpuyard.policies.timeshare import TimeSharing
-
-CODES: dict[int, type[TimeSharing]] = {
-    0: timeshare.TimeSlice,
-    1: timeshare.FirstComeFirstServed,
-    2: timeshare.Priority,
-    3: timeshare.Spatial,
-    4: timeshare.PromisedShares,
-    5: timeshare.Exclusive,
-}
-"""A number, once given, keeps its meaning."""
-OPTION_WORDS = {
-    "quantum_s": HEADER.word("quantum"),
-    "switch_s": HEADER.word("switch_cost"),
-    "capacity": HEADER.word("capacity"),
-    "interference": HEADER.word("interference"),
-}
+from gpuyard.policies.timeshare import TIME_SHARINGS, TimeSharing
 
 
-def write_sharing(segment: Segment, sharing: TimeSharing) -> None:
-    """Store the policy and its options."""
-    segment.words[HEADER.word("policy")] = next(code for code, policy in CODES.items() if type(sharing) is policy)
-    for attribute in _options(type(sharing)):
-        segment.reals[OPTION_WORDS[attribute]] = getattr(sharing, attribute)
+def codes() -> dict[int, type[TimeSharing]]:
+    """Return each policy by its number."""
+    names = takewhile(bool, (ground().policy_name(number) for number in count()))
+    return {number: TIME_SHARINGS[name.decode()] for number, name in enumerate(names)}
 
 
-def read_sharing(segment: Segment) -> TimeSharing:
-    """Return how the node's GPUs are shared."""
-    policy = CODES[segment.words[HEADER.word("policy")]]
-    return policy(**{attribute: segment.reals[OPTION_WORDS[attribute]] for attribute in _options(policy)})
+def written_sharing(sharing: TimeSharing) -> SharingRecord:
+    """Write a policy with its options."""
+    number = next(code for code, policy in codes().items() if type(sharing) is policy)
+    return SharingRecord(policy=number, **{name: getattr(sharing, name) for name in _options(type(sharing))})
+
+
+def read_sharing(record: SharingRecord) -> TimeSharing:
+    """Return the policy that was written."""
+    policy = codes()[record.policy]
+    return policy(**{name: getattr(record, name) for name in _options(policy)})
 
 
 def _options(policy: type[TimeSharing]) -> list[str]:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from contextlib import closing
+import ctypes
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
 
-from gpuyard.core.errors import InputError, nearest
-from gpuyard.emulation.node.description import GpuSlot, read_clock, read_slots, read_uuids
-from gpuyard.emulation.node.layout import CLIENT, HEADER, WINDOW_S
-from gpuyard.emulation.node.policy_codes import read_sharing
-from gpuyard.emulation.node.segment import Segment, folder
-from gpuyard.emulation.node.shared_gpu import CONNECTED_AT, PID, PRIORITY, RESERVED, SHARE, SharedGpu, UsageSample
+from gpuyard.core.errors import GpuyardError, InputError, nearest
+from gpuyard.emulation.node.description import Description, GpuSlot
+from gpuyard.emulation.node.ground import NAME_BYTES, ClientRecord, GpuViewRecord, ground, text, unexpected
+from gpuyard.emulation.node.handle import opened
 from gpuyard.policies.timeshare import TimeSharing
 
 
@@ -52,6 +46,8 @@ class GpuView:
     """Seconds of work ever done on it."""
     utilisation: float
     """Part of the last second in which it worked."""
+    watts: float
+    celsius: float
     clients: tuple[ClientView, ...]
 
 
@@ -67,10 +63,66 @@ class NodeView:
     gpus: tuple[GpuView, ...]
 
 
+class Watcher:
+    """Somebody who looks at a live node without taking part in it."""
+
+    def __init__(self, name: str) -> None:
+        address = ctypes.c_void_p()
+        code = ground().watch(name.encode(), ctypes.byref(address))
+        self._handle = opened(name, code, address, unexpected)
+        self.about = Description.read(self._handle)
+
+    def gpu(self, index: int, now: float | None = None) -> GpuView:
+        """Look at a GPU: now, or at a time that is still to come if nobody queues anything until then."""
+        about, record = self.about, GpuViewRecord()
+        self._handle.call("look", index, about.clock.now() if now is None else now, ctypes.byref(record))
+        clients = tuple(map(_client, record.clients[: record.client_count]))
+        return GpuView(
+            index=index,
+            slot=about.gpus[index],
+            uuid=about.uuids[index],
+            now=record.now,
+            memory_used=record.memory_used,
+            busy_s=record.busy_s,
+            utilisation=record.utilisation,
+            watts=record.watts,
+            celsius=record.celsius,
+            clients=clients,
+        )
+
+    def node(self) -> NodeView:
+        """Look at all of it."""
+        about = self.about
+        gpus = tuple(self.gpu(index) for index in range(len(about.gpus)))
+        return NodeView(about.name, about.created, about.clock.speed, about.sharing, gpus)
+
+
+def _client(record: ClientRecord) -> ClientView:
+    return ClientView(**{name: getattr(record, name) for name, _ in ClientRecord._fields_})
+
+
+def live_names() -> list[str]:
+    """Return the names of all nodes of this user; files of nodes that nobody uses any more are removed."""
+    room = 0
+    while True:
+        names = (ctypes.c_char * NAME_BYTES * room)()
+        count = ground().live_nodes(names, room)
+        if count < 0:
+            raise unexpected(count)
+        if count <= room:
+            return sorted(text(each.value) for each in names[:count])
+        room = 2 * count
+
+
 def live_nodes() -> list[NodeView]:
-    """Look at every node of this user, by name; files of nodes that nobody uses any more are removed."""
-    found = [_look_at(path) for path in folder().glob(f"gpuyard-{os.getuid()}-*")]
-    return sorted((view for view in found if view), key=lambda view: view.name)
+    """Look at every node of this user, by name."""
+    found = []
+    for name in live_names():
+        try:
+            found.append(Watcher(name).node())
+        except GpuyardError:  # gone by now
+            continue
+    return found
 
 
 def node(name: str) -> NodeView:
@@ -82,68 +134,9 @@ def node(name: str) -> NodeView:
     raise InputError("is not a live node", field="node", value=name, hint=hint)
 
 
-def _look_at(path: Path) -> NodeView | None:
+def described(name: str) -> Description | None:
+    """Return what a live node is made of; None if it is gone."""
     try:
-        segment = Segment(path)
-    except (FileNotFoundError, InputError):  # gone by now, or not ours
+        return Watcher(name).about
+    except GpuyardError:
         return None
-    with closing(segment):
-        if segment.remove_if_unused():
-            return None
-        segment.map()
-        return _read(segment) if segment.is_sound else None
-
-
-def _read(segment: Segment) -> NodeView:
-    clock, sharing = read_clock(segment), read_sharing(segment)
-    slots, uuids = read_slots(segment), read_uuids(segment)
-    gpus = tuple(
-        _read_gpu(SharedGpu(segment, index, sharing, clock.speed), index, slot, uuid, clock.now())
-        for index, (slot, uuid) in enumerate(zip(slots, uuids, strict=True))
-    )
-    name, created = segment.text(HEADER, 0, "name"), segment.reals[HEADER.word("created")]
-    return NodeView(name, created, clock.speed, sharing, gpus)
-
-
-def _read_gpu(shared: SharedGpu, index: int, slot: GpuSlot, uuid: str, now: float) -> GpuView:
-    with shared.lock:
-        clock = shared.reap(now)
-        clients = tuple(_read_client(shared, client, clock) for client in shared.clients)
-        busy = min(1.0, sum(client.utilisation for client in clients))
-        return GpuView(index, slot, uuid, clock, shared.memory_used, shared.total_busy_seconds, busy, clients)
-
-
-def _read_client(shared: SharedGpu, client: int, now: float) -> ClientView:
-    words, base = shared.words, shared.base(client)
-    reserved = words[base + RESERVED]
-    return ClientView(
-        pid=words[base + PID],
-        connected_at=shared.reals[base + CONNECTED_AT],
-        memory_bytes=reserved + shared.context_bytes,
-        reserved_bytes=reserved,
-        allocated_bytes=words[base + CLIENT.word("allocated")],
-        peak_bytes=words[base + CLIENT.word("peak")],
-        steps=words[base + CLIENT.word("steps")],
-        priority=shared.segment.signed[base + PRIORITY],
-        share=shared.reals[base + SHARE],
-        busy_s=shared.busy_seconds(client, now),
-        utilisation=utilisation(shared, client, now),
-    )
-
-
-def utilisation(shared: SharedGpu, client: int, now: float) -> float:
-    """Return the part of the last second of real time in which the GPU worked for a client."""
-    base, window = shared.base(client), WINDOW_S * shared.speed
-    samples = shared.samples(base, now)
-    return min(1.0, max(0.0, (samples[0].done - _done_by(shared.position_at(base, now - window), samples)) / window))
-
-
-def _done_by(position: float, samples: Sequence[UsageSample]) -> float:
-    """Return the work that a client had done at a position; from one sample to the next it is taken to go on evenly."""
-    for later, earlier in pairwise(samples):
-        if later.idle_from <= position:
-            return later.done
-        if earlier.position <= position:
-            part = (position - earlier.position) / (later.idle_from - earlier.position)
-            return earlier.done + part * (later.done - earlier.done)
-    return samples[-1].done

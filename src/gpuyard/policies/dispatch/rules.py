@@ -20,6 +20,8 @@ if all batches take less time than planned.
 
 from __future__ import annotations
 
+from math import inf
+
 from gpuyard.core.arrays import Ints
 from gpuyard.core.compilable import compilable
 
@@ -40,10 +42,32 @@ def is_refused(waiting: int, places: int, capacity_per_s: float, least_s: float,
     `waiting` are those ahead of it, `places` those of one batch of each turn, `capacity_per_s` what the turns do when
     their slices have no other work, and `least_s` what the fastest takes for one request.
     """
+    return soonest_s(waiting, places, capacity_per_s, least_s) > slo_s * (1.0 + ROUNDING)
+
+
+@compilable
+def is_refused_by_stage(
+    waiting: int, places: int, capacity_per_s: float, least_s: float, deadline_s: float, now_s: float
+) -> bool:
+    """The same of a stage of an application, which has to answer by its own `stage_deadline`."""
+    return now_s + soonest_s(waiting, places, capacity_per_s, least_s) > deadline_s
+
+
+@compilable
+def stage_deadline(arrival_s: float, slo_s: float, rest_s: float) -> float:
+    """When a stage has to answer, so that those behind it, which take `rest_s` at least, can end the request in time.
+
+    Arrival and SLO are the application's: a stage may use whatever those before it have left.
+    """
+    return deadline(arrival_s, slo_s) - rest_s
+
+
+@compilable
+def soonest_s(waiting: int, places: int, capacity_per_s: float, least_s: float) -> float:
+    """How soon all turns of a service could answer one more request if they did nothing else."""
     if places == 0:
-        return True
-    ahead_s = max(waiting + 1 - places, 0) / capacity_per_s
-    return ahead_s + least_s > slo_s * (1.0 + ROUNDING)
+        return inf
+    return max(waiting + 1 - places, 0) / capacity_per_s + least_s
 
 
 @compilable

@@ -11,6 +11,7 @@ from gpuyard.core.application import Application
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.application_check import ApplicationCheck
 from gpuyard.policies.partition.check import Violation, violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
@@ -79,6 +80,19 @@ class Deployment:
         return {each.service_id: each for each in self.services}
 
     @cached_property
+    def stages(self) -> tuple[Service, ...]:
+        """The services that are stages of applications."""
+        ids = {each.service_id(stage.name) for each in self.applications for stage in each.stages}
+        return tuple(each for each in self.services if each.service_id in ids)
+
+    @cached_property
+    def asked(self) -> tuple[Service, ...]:
+        """What requests from outside are for: services that are no stages, and applications as if they were one."""
+        stages = {each.service_id for each in self.stages}
+        plain = (each for each in self.services if each.service_id not in stages)
+        return (*plain, *(each.as_service() for each in self.applications))
+
+    @cached_property
     def latency(self) -> Mapping[str, LatencyModel]:
         """By GPU type, what batches take as the plan counts them: with its buffer."""
         return self.latency_with(self.buffer)
@@ -104,18 +118,18 @@ class Deployment:
 
     def violations(self) -> list[Violation]:
         """All promises that the plan does not keep."""
-        return violations(self.plan, self.services, self.cluster, self.latency)
+        found = violations(self.plan, self.services, self.cluster, self.latency)
+        return found + self.end_to_end.violations(self.applications)
+
+    @cached_property
+    def end_to_end(self) -> ApplicationCheck:
+        """How long applications take on their whole way."""
+        return ApplicationCheck(self.plan, self.services, self.cluster, self.latency)
 
     def answer_ms(self, service: int | str) -> float:
         """The longest time until a service answers, as planned; inf where it is not served."""
         times = [part.answer_s for part in self.plan.slices for turn in part.turns if turn.service == service]
         return max(times, default=inf) * 1000
-
-    def end_to_end_ms(self, application: Application) -> float:
-        """The longest time until the last stage of an application answers."""
-        return application.longest(
-            {stage.name: self.answer_ms(application.service_id(stage.name)) for stage in application.stages}
-        )
 
     def gpu_number(self, part: Slice) -> int:
         """A slice's GPU, counted through all nodes."""

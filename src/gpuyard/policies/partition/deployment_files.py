@@ -86,13 +86,13 @@ def _application(of: Deployment, each: Application) -> dict[str, Any]:
         "application": each.name,
         "rate": each.rate_per_s,
         "slo_ms": each.slo_ms,
-        "predicted_latency_ms": _known(of.end_to_end_ms(each)),
+        "predicted_latency_ms": _known(of.end_to_end.longest_ms(each)),
         "stages": [_stage(of, each, stage) for stage in each.stages],
     }
 
 
 def _stage(of: Deployment, application: Application, stage: Stage) -> dict[str, Any]:
-    name = application.service_id(stage.name)
+    name, times = application.service_id(stage.name), of.end_to_end.times(application)[stage.name]
     return {
         "stage": stage.name,
         "service": name,
@@ -100,13 +100,14 @@ def _stage(of: Deployment, application: Application, stage: Stage) -> dict[str, 
         "after": list(stage.after),
         "per_request": stage.per_request,
         "slo_ms": of.service[name].slo_ms,
-        "predicted_latency_ms": _known(of.answer_ms(name)),
+        "predicted_latency_ms": _known(times.answer_s * 1000.0),
+        "asked_at_once": _known(times.bunch),
     }
 
 
-def _known(ms: float) -> float | None:
+def _known(figure: float) -> float | None:
     """None where nothing answers."""
-    return ms if ms < inf else None
+    return figure if figure < inf else None
 
 
 def _slice(rooms: Rooms, number: int) -> dict[str, Any]:

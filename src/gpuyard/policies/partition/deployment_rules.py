@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from gpuyard.core.application import Application
 from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.service import Service
@@ -18,11 +19,21 @@ def check_unique(services: tuple[Service, ...]) -> None:
             raise InputError("stands twice: a service has one rate and one SLO", field="services", value=name)
 
 
+def check_names(services: tuple[Service, ...], applications: tuple[Application, ...]) -> None:
+    """Raise InputError where an application has the name of another, or of a service: requests go by names."""
+    taken = {str(each.service_id) for each in services}
+    for each in applications:
+        if each.name in taken:
+            raise InputError("is the name of something else that is served", field="application", value=each.name)
+        taken.add(each.name)
+
+
 def check_deployment(of: Deployment) -> None:
     """Raise InputError for services and slices that cannot be as they are said to be."""
     for name in of.plan.unserved:
         if name not in of.service:
             raise InputError("finds no place, but is not among the services", field="unserved", value=name)
+    check_names(of.services, of.applications)
     for application in of.applications:
         for stage in application.stages:
             if application.service_id(stage.name) not in of.service:

@@ -74,6 +74,7 @@ class StageEntry(Strict):
     per_request: Positive = 1.0
     slo_ms: Positive
     predicted_latency_ms: Positive | None = None
+    asked_at_once: Positive | None = None
 
 
 class ApplicationEntry(Strict):

@@ -54,10 +54,10 @@ class Present:
     @cached_property
     def blank(self) -> Deployment:
         """The services without any slice."""
-        known = {each.service_id for each in self.services}
+        rates = {each.service_id: each.rate_per_s for each in self.services}
         applications = tuple(
-            each for each in self.before.applications
-            if {each.service_id(stage.name) for stage in each.stages} <= known
+            each.at_rates(rates) for each in self.before.applications
+            if {each.service_id(stage.name) for stage in each.stages} <= rates.keys()
         )  # fmt: skip
         return replace(self.before, services=self.services, plan=PartitionPlan(()), applications=applications)
 

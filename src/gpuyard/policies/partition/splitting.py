@@ -3,6 +3,10 @@
 A stage with more time can gather larger batches or use a smaller slice: each millisecond goes where it saves the most
 of a GPU. What a stage alone would cost is only an estimate, so that plain proportional splits are planned too, and the
 split with the best plan is taken.
+
+A stage that is asked in bunches may take longer than its part, which is for requests that come one by one. Where a
+plan's applications would be late for that (`end_to_end.py`), the SLO is split anew, with that time set aside, or less
+of it altogether, so that bunches are smaller; until they are in time, or it has been tried often enough.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from gpuyard.core.application import Application, Stage
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.application_check import ApplicationCheck
 from gpuyard.policies.partition.interface import Partition, PartitionPlan
 from gpuyard.policies.partition.latency import LatencyModel, by_node
 from gpuyard.policies.partition.turn_rates import service_rates
@@ -23,6 +28,10 @@ from gpuyard.profiles.inference.model import BATCHES, ServingGpu
 USEFUL_BATCHES = (8, 16, 32)
 """At which the stages' times are taken for proportional splits."""
 ROUNDING = 1e-9
+ROUNDS = 8
+"""In which splits are made anew for applications that would be late."""
+TIGHTER = 0.85
+"""Of the SLO, and of that in each further round, that is split then."""
 
 Split = Mapping[str, float]
 """Milliseconds by stage."""
@@ -47,35 +56,99 @@ def best_split(
     policy: Partition,
 ) -> tuple[Service, ...]:
     """All services, those of the applications with the parts of their SLOs that gave the best plan."""
-    ways = {each.name: splits(each, list(latency.values())) for each in applications}
-    chosen = {name: found[0] for name, found in ways.items()}
-
-    def with_splits(of: Mapping[str, Split]) -> tuple[Service, ...]:
-        stages = [each for application in applications for each in stage_services(application, of[application.name])]
-        return (*services, *stages)
-
-    def quality(of: Mapping[str, Split]) -> tuple[float, int, float]:
-        wanted = with_splits(of)
-        return _quality(policy.plan(wanted, cluster, known), wanted, by_node(latency, cluster))
-
-    tried = [(name, split) for name, found in ways.items() for split in found[1:]]
-    best = quality(chosen) if tried else None
-    for name, split in tried:
-        other = quality(chosen | {name: split})
-        if best is None or other < best:
-            best, chosen = other, chosen | {name: split}
-    return with_splits(chosen)
+    search = _Search(tuple(applications), tuple(services), cluster, known, latency, policy)
+    best = search.among({each.name: splits(each, list(latency.values())) for each in applications})
+    aside = {each.name: dict.fromkeys((stage.name for stage in each.stages), 0.0) for each in applications}
+    for number in range(1, ROUNDS + 1):
+        late = search.late(best)
+        if not late:
+            break
+        ways = {name: [split] for name, split in best.split.items()}
+        for each in [one for one in applications if one.name in late]:
+            longer_ms = late[each.name]
+            aside[each.name] = {stage: max(ms, longer_ms[stage]) for stage, ms in aside[each.name].items()}
+            ways[each.name] += _tighter(each, list(latency.values()), aside[each.name], TIGHTER**number)
+        best = search.among(ways)
+    return best.services
 
 
-def _quality(
-    plan: PartitionPlan, services: Sequence[Service], latency: Mapping[str, LatencyModel]
-) -> tuple[float, int, float]:
-    """What is unserved, the GPUs, and the least room, the other way round: less is better."""
-    rates = {each.service_id: each.rate_per_s for each in services}
-    able = service_rates(plan.slices, {each.service_id: each for each in services}, latency, plan.tail)
-    missing = sum(plan.unserved[name] / rates[name] for name in plan.unserved)
-    room = min(able.get(name, 0.0) / rate for name, rate in rates.items())
-    return missing + len(plan.unserved), plan.gpus, -room
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """Applications with their SLOs split, and the plan that came of it."""
+
+    split: Mapping[str, Split]
+    services: tuple[Service, ...]
+    plan: PartitionPlan
+    check: ApplicationCheck
+    quality: tuple[float, float, int, float]
+    """What is unserved, how late applications are, the GPUs, and the least room turned round: less is better."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """What is planned for whichever split."""
+
+    applications: tuple[Application, ...]
+    plain: tuple[Service, ...]
+    cluster: Cluster
+    known: Mapping[str, ServingGpu]
+    latency: Mapping[str, LatencyModel]
+    policy: Partition
+
+    def among(self, ways: Mapping[str, Sequence[Split]]) -> _Tried:
+        """The best of some splits of each application, the first of all others beside them."""
+        best = self.tried({name: found[0] for name, found in ways.items()})
+        for name, split in [(name, split) for name, found in ways.items() for split in found[1:]]:
+            other = self.tried({**best.split, name: split})
+            best = min(best, other, key=lambda each: each.quality)
+        return best
+
+    def tried(self, split: Mapping[str, Split]) -> _Tried:
+        """One split, planned."""
+        stages = [each for one in self.applications for each in stage_services(one, split[one.name])]
+        services = (*self.plain, *stages)
+        plan = self.policy.plan(services, self.cluster, self.known)
+        check = ApplicationCheck(plan, services, self.cluster, self.latency)
+        late = sum(each.found / each.limit for each in check.violations(self.applications))
+        rates = {each.service_id: each.rate_per_s for each in services}
+        by_id = {each.service_id: each for each in services}
+        able = service_rates(plan.slices, by_id, by_node(self.latency, self.cluster), plan.tail)
+        missing = sum(plan.unserved[name] / rates[name] for name in plan.unserved) + len(plan.unserved)
+        room = min(able.get(name, 0.0) / rate for name, rate in rates.items())
+        return _Tried(split, services, plan, check, (missing, late, plan.gpus, -room))
+
+    def late(self, of: _Tried) -> dict[str, dict[str, float]]:
+        """Applications that may be late, and by how much each of their stages may exceed its part."""
+        names = {each.where for each in of.check.violations(self.applications)}
+        return {
+            each.name: {
+                stage: max(times.answer_s * 1000.0 - of.split[each.name][stage], 0.0)
+                for stage, times in of.check.times(each).items()
+            }
+            for each in self.applications if each.name in names
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Way:
+    """An application whose stages get no more than a part of its SLO, or have time set aside beside their parts."""
+
+    application: Application
+    aside_ms: Mapping[str, float]
+    part: float = 1.0
+
+    @property
+    def slo_ms(self) -> float:
+        return self.application.slo_ms * self.part
+
+    def longest(self, parts: Mapping[str, float]) -> float:
+        return self.application.longest(self._whole(parts))
+
+    def longest_through(self, parts: Mapping[str, float]) -> dict[str, float]:
+        return self.application.longest_through(self._whole(parts))
+
+    def _whole(self, parts: Mapping[str, float]) -> dict[str, float]:
+        return {stage: ms + self.aside_ms.get(stage, 0.0) for stage, ms in parts.items()}
 
 
 def splits(application: Application, latency: Sequence[LatencyModel]) -> list[dict[str, float]]:
@@ -87,12 +160,28 @@ def splits(application: Application, latency: Sequence[LatencyModel]) -> list[di
     ):
         rule = f"is less than what the SLOs of its stages add up to (application {application.name!r})"
         raise InputError(rule, field="slo_ms", value=application.slo_ms)
-    if not free:
-        return [dict(fixed)]
+    return _splits(_Way(application, {}), fixed, free, latency) if free else [dict(fixed)]
+
+
+def _tighter(
+    application: Application, latency: Sequence[LatencyModel], aside_ms: Mapping[str, float], part: float
+) -> list[dict[str, float]]:
+    """Splits that leave time for bunches; none where the stages have SLOs of their own."""
+    fixed = {stage.name: stage.slo_ms for stage in application.stages if stage.slo_ms is not None}
+    free = [stage for stage in application.stages if stage.slo_ms is None]
+    least = {stage.name: fixed.get(stage.name, 0.0) for stage in application.stages}
+    ways = [_Way(application, aside_ms), _Way(application, {}, part)]
+    able = [way for way in ways if free and way.longest(least) < way.slo_ms]
+    return _different([split for way in able for split in _splits(way, fixed, free, latency)])
+
+
+def _splits(
+    way: _Way, fixed: Mapping[str, float], free: Sequence[Stage], latency: Sequence[LatencyModel]
+) -> list[dict[str, float]]:
     costs = [_Cost(stage, tuple(latency)) for stage in free]
-    found = [_proportional(application, fixed, {each.stage.name: each.takes_ms(b) for each in costs})
+    found = [_proportional(way, fixed, {each.stage.name: each.takes_ms(b) for each in costs})
              for b in USEFUL_BATCHES]  # fmt: skip
-    cheapest = _cheapest(application, fixed, costs)
+    cheapest = _cheapest(way, fixed, costs)
     return _different([cheapest, *found] if cheapest else found)
 
 
@@ -103,7 +192,7 @@ def _different(found: list[dict[str, float]]) -> list[dict[str, float]]:
     ]
 
 
-def _proportional(application: Application, fixed: Mapping[str, float], takes: Mapping[str, float]) -> dict[str, float]:
+def _proportional(application: _Way, fixed: Mapping[str, float], takes: Mapping[str, float]) -> dict[str, float]:
     """Every stage as many times what it takes as the longest way allows; fixed ones keep theirs."""
 
     def scaled(factor: float) -> dict[str, float]:
@@ -116,7 +205,7 @@ def _proportional(application: Application, fixed: Mapping[str, float], takes: M
     return _filled(application, scaled(low), list(takes))
 
 
-def _filled(application: Application, split: dict[str, float], free: Sequence[str]) -> dict[str, float]:
+def _filled(application: _Way, split: dict[str, float], free: Sequence[str]) -> dict[str, float]:
     """The same with what time is left given to the stages, so that every way takes all of the SLO."""
     for name in free:
         left = application.slo_ms - application.longest_through(split)[name]
@@ -154,7 +243,7 @@ def _steps(model: str, latency: tuple[LatencyModel, ...], per_request: float) ->
     return found
 
 
-def _cheapest(application: Application, fixed: Mapping[str, float], costs: Sequence[_Cost]) -> dict[str, float] | None:
+def _cheapest(application: _Way, fixed: Mapping[str, float], costs: Sequence[_Cost]) -> dict[str, float] | None:
     """From the least that each stage needs, step by step to what saves the most for each millisecond."""
     steps = {each.stage.name: each.steps() for each in costs}
     at = dict.fromkeys(steps, 0)

@@ -14,9 +14,9 @@ from gpuyard.core.interrupts import interrupts_between_steps
 from gpuyard.policies.controller import control
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.replanning import Counts, Replanner
-from gpuyard.results import Run, summarise_serving
+from gpuyard.results import Run, StageFigures, summarise_serving
 from gpuyard.simulation.serving.following import FollowedServer, Replanning
-from gpuyard.simulation.serving.tables import requests_table, slices_table
+from gpuyard.simulation.serving.tables import requests_table, slices_table, stage_requests_table
 from gpuyard.simulation.serving.world import SimulatedServer, open_server
 from gpuyard.traces.arrivals import Arrivals
 
@@ -57,7 +57,12 @@ def simulate_serving(
     cpu_seconds = time.process_time() - began_cpu
     tables = {"requests": requests_table(server), "slices": slices_table(server)}
     seconds = stopped_s or options.seconds or server.end_s
-    figures, services = summarise_serving(tables["requests"], tables["slices"], deployment.services, seconds)
+    asked, stages = deployment.asked, None
+    if deployment.applications:
+        tables["stage_requests"] = stage_requests_table(server)
+        stages = StageFigures(tables["stage_requests"], deployment.stages)
+        asked += tuple(each for each in deployment.stages if each.service_id in arrivals.services)
+    figures, services = summarise_serving(tables["requests"], tables["slices"], asked, seconds, stages)
     info = _inputs(deployment, arrivals, options) | {
         "end_s": server.end_s,
         "stopped_s": stopped_s,

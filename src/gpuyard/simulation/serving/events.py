@@ -1,7 +1,8 @@
 """The events of serving, compiled: requests arrive, batches end, slices begin the next.
 
-At one instant batches end before requests arrive, and either in the order of their numbers. Everything is worked out
-from the last change of a slice's speed, never added up step by step.
+At one instant batches end before requests arrive, and either in the order of their numbers. A slice that has ended a
+batch begins its next one, and then what the ended one was for goes on to other stages, all of it before any idle slice
+takes a part. Everything is worked out from the last change of a slice's speed, never added up step by step.
 """
 
 from __future__ import annotations
@@ -10,8 +11,20 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.kernel import inner, kernel
-from gpuyard.policies.dispatch.rules import batch_of, deadline, is_refused, is_too_late, next_turn, slowdown
-from gpuyard.simulation.serving.state import ARRIVED, BEGUN, DROPPED, IDLE, REFUSED, TAKEN, Serving
+from gpuyard.policies.dispatch.rules import batch_of, is_refused, is_too_late, next_turn, slowdown
+from gpuyard.simulation.serving.stage_events import ask_stages, deadline_of, give_up, hand_on
+from gpuyard.simulation.serving.state import (
+    ABANDONED,
+    ARRIVED,
+    BEGUN,
+    DROPPED,
+    EXPECTED,
+    IDLE,
+    OUTSIDE,
+    REFUSED,
+    TAKEN,
+    Serving,
+)
 
 
 @kernel
@@ -21,7 +34,7 @@ def advance(serving: Serving, until_s: float) -> None:
     while True:
         first = serving.soonest[1]
         ends_s = slices.end_s[first] if len(slices.end_s) else np.inf
-        arrives_s = arrival_s[totals[ARRIVED]] if totals[ARRIVED] < len(arrival_s) else np.inf
+        arrives_s = arrival_s[totals[ARRIVED]] if totals[ARRIVED] < totals[EXPECTED] else np.inf
         if min(ends_s, arrives_s) > until_s or min(ends_s, arrives_s) == np.inf:
             return
         if ends_s <= arrives_s:
@@ -44,6 +57,9 @@ def _arrive(serving: Serving, request: int, now_s: float) -> None:
     """Refuse a request, or let it wait; an idle slice takes it at once."""
     turns, queues = serving.turns, serving.queues
     service = serving.requests.service[request]
+    if service >= len(queues.waiting):
+        _arrive_at_application(serving, request, service - len(queues.waiting), now_s)
+        return
     limits = (turns.places[service], turns.capacity_per_s[service], turns.least_s[service], turns.slo_s[service])
     if is_refused(queues.waiting[service], limits[0], limits[1], limits[2], limits[3]):
         serving.requests.fate[request] = REFUSED
@@ -58,11 +74,32 @@ def _arrive(serving: Serving, request: int, now_s: float) -> None:
 
 
 @inner
+def _arrive_at_application(serving: Serving, request: int, application: int, now_s: float) -> None:
+    """Refuse a request of an application, or let it wait for its first stages."""
+    if ask_stages(serving, request, now_s):
+        _wake_stages(serving, application, now_s)
+    else:
+        give_up(serving, request, REFUSED)
+
+
+@inner
+def _wake_stages(serving: Serving, application: int, now_s: float) -> None:
+    """Let idle slices begin with what waits for the stages of an application."""
+    turns, stages, waiting = serving.turns, serving.stages, serving.queues.waiting
+    for stage in range(stages.first[application], stages.first[application + 1]):
+        service = stages.service[stage]
+        for place in range(turns.service_first[service], turns.service_first[service + 1]):
+            number = turns.turn_slice[turns.service_turns[place]]
+            if waiting[service] > 0 and serving.slices.batch[number] == IDLE:
+                _begin_next(serving, number, now_s)
+
+
+@inner
 def _finish(serving: Serving, number: int, now_s: float) -> None:
-    """End a slice's batch and begin its next one."""
+    """End a slice's batch, begin its next one, and hand on what ended."""
     slices, gpus = serving.slices, serving.gpus
-    gpu = slices.gpu[number]
-    serving.batches.finish_s[slices.batch[number]] = now_s
+    gpu, batch, begun = slices.gpu[number], slices.batch[number], slices.place[number]
+    serving.batches.finish_s[batch] = now_s
     slices.batch[number] = IDLE
     slices.end_s[number] = np.inf
     _rank(serving.soonest, slices.end_s, number)
@@ -74,6 +111,11 @@ def _finish(serving: Serving, number: int, now_s: float) -> None:
             for place in range(gpus.first[gpu], gpus.first[gpu + 1]):
                 if slices.batch[gpus.slices[place]] == IDLE:
                     _begin_next(serving, gpus.slices[place], now_s)
+    if len(serving.asked.request) > 0:
+        application = serving.stages.application[serving.requests.service[serving.queues.line[begun]]]
+        if application >= 0:
+            hand_on(serving, batch, begun, now_s)
+            _wake_stages(serving, application, now_s)
 
 
 @inner
@@ -97,17 +139,22 @@ def _begin_next(serving: Serving, number: int, now_s: float) -> bool:
 
 @inner
 def _drop(serving: Serving, turn: int, now_s: float) -> None:
-    """Drop the oldest requests that this turn would answer too late."""
+    """Drop the oldest requests that this turn would answer too late; applications then need nothing more of theirs."""
     turns, queues, requests = serving.turns, serving.queues, serving.requests
     service = turns.turn_service[turn]
     while queues.waiting[service] > 0:
         takes_s = turns.planned_s[turn, batch_of(queues.waiting[service], turns.turn_batch[turn])]
         oldest = queues.line[queues.head[service]]
-        if not is_too_late(deadline(requests.arrival_s[oldest], turns.slo_s[service]), now_s, takes_s):
+        if requests.fate[oldest] == ABANDONED:
+            queues.head[service] += 1
+            continue
+        if not is_too_late(deadline_of(serving, oldest), now_s, takes_s):
             return
         requests.fate[oldest] = DROPPED
         queues.head[service] += 1
         queues.waiting[service] -= 1
+        if oldest >= serving.totals[OUTSIDE]:
+            give_up(serving, serving.asked.request[oldest - serving.totals[OUTSIDE]], DROPPED)
 
 
 @inner
@@ -117,10 +164,15 @@ def _begin(serving: Serving, number: int, turn: int, size: int, now_s: float) ->
     service = turns.turn_service[turn]
     batch = serving.totals[BEGUN]
     serving.totals[BEGUN] += 1
-    for place in range(queues.head[service], queues.head[service] + size):
-        serving.requests.batch[queues.line[place]] = batch
-        serving.requests.fate[queues.line[place]] = TAKEN
-    queues.head[service] += size
+    slices.place[number] = queues.head[service]
+    left = size
+    while left > 0:
+        request = queues.line[queues.head[service]]
+        queues.head[service] += 1
+        if serving.requests.fate[request] != ABANDONED:
+            serving.requests.batch[request] = batch
+            serving.requests.fate[request] = TAKEN
+            left -= 1
     queues.waiting[service] -= size
     batches.span[batch], batches.size[batch], batches.start_s[batch] = slices.span[number], size, now_s
     batches.finish_s[batch] = np.inf

@@ -54,7 +54,7 @@ class FollowedServer:
     def wait(self, last: Deployment | None) -> bool:  # noqa: ARG002  any decision stands until the period ends
         """Serve until the end of the period, and go over to slices that become ready meanwhile."""
         server = self._server
-        while server.arrived < len(server.requests.arrival_s):
+        while server.arrived < server.expected:
             due_s = min(self._ready_s, self._period_end_s)
             server.run_until(min(due_s, server.arrival_of(server.arrived + AT_ONCE)))
             self._switch_if_ready()
@@ -88,8 +88,14 @@ class FollowedServer:
 
 
 def _counts(server: SimulatedServer, every_s: float) -> Ints:
-    """Requests of each service in each interval: interval x service."""
-    interval = (server.arrival_s / every_s).astype(np.int64)
+    """Requests of each service in each interval: interval x service.
+
+    What an application asks of its stages counts as its request comes: that is what they have to be ready for.
+    """
+    own = server.service < len(server.services)
+    arrival_s = np.concatenate([server.arrival_s[own], server.arrival_s[server.asked.request]])
+    service = np.concatenate([server.service[own], server.requests.service[len(own) :]])
+    interval = (arrival_s / every_s).astype(np.int64)
     shape = (int(interval.max(initial=-1)) + 1, len(server.services))
-    flat = np.bincount(interval * shape[1] + server.service, minlength=shape[0] * shape[1])
+    flat = np.bincount(interval * shape[1] + service, minlength=shape[0] * shape[1])
     return flat.reshape(shape)

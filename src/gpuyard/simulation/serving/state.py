@@ -7,18 +7,23 @@ from typing import NamedTuple
 import numpy as np
 
 from gpuyard.core.arrays import Bytes, Floats, Ints
+from gpuyard.simulation.serving.stages import StageRequests, Stages
 
-PENDING, TAKEN, DROPPED, REFUSED = range(4)
-"""What became of a request: still to come or waiting; in a batch; too late for any batch; turned away."""
+PENDING, TAKEN, DROPPED, REFUSED, ABANDONED = range(5)
+"""What became of a request: still to come or waiting; in a batch; too late for any batch; turned away; not needed now.
+
+Of an application: on its way; answered; a stage could not answer in time; turned away. Whatever of it still waits when
+it is dropped is abandoned.
+"""
 
 IDLE = -1
 
 
 class Requests(NamedTuple):
-    """One entry a request, in order of arrival."""
+    """One entry a request from outside, in order of arrival, and behind these one for each that a stage is asked."""
 
-    arrival_s: Floats
-    service: Ints
+    arrival_s: Floats  # inf: of a stage that has not been asked yet
+    service: Ints  # applications are numbered behind the services
     batch: Ints  # the number of its batch, -1 without one
     fate: Bytes
 
@@ -39,6 +44,7 @@ class Slices(NamedTuple):
     span: Ints  # numbers in the table of all slices there ever were
     latest: Ints  # the turn it ran last
     batch: Ints  # the number of the batch that it runs, or IDLE
+    place: Ints  # where in the line of all queues this batch began
     end_s: Floats  # of that batch, as things are; inf without one
     left_s: Floats  # of it at `since_s`, were it alone
     since_s: Floats
@@ -97,21 +103,31 @@ class Serving(NamedTuple):
     gpus: Gpus
     batches: RunningBatches
     soonest: Ints  # a tree over slices: who of two ends first, up to who ends first of all
-    totals: Ints  # requests that have arrived, batches that have begun
+    totals: Ints  # requests that have arrived, batches that have begun; requests to let in, and all from outside
+    stages: Stages
+    asked: StageRequests
 
 
-ARRIVED, BEGUN = range(2)
+ARRIVED, BEGUN, EXPECTED, OUTSIDE = range(4)
 
 
-def new_requests(arrival_s: Floats, service: Ints) -> Requests:
-    """Requests that nobody has seen yet."""
+def new_requests(arrival_s: Floats, service: Ints, asked_service: Ints) -> Requests:
+    """Requests that nobody has seen yet, and those that stages will be asked, by their services."""
+    if len(asked_service):
+        arrival_s = np.concatenate([arrival_s, np.full(len(asked_service), np.inf)])
+        service = np.concatenate([service, asked_service])
     count = len(arrival_s)
     return Requests(arrival_s, service, np.full(count, -1), np.zeros(count, np.int8))
 
 
+def some_of(requests: Requests, which: slice | Ints) -> Requests:
+    """Those entries alone."""
+    return Requests(requests.arrival_s[which], requests.service[which], requests.batch[which], requests.fate[which])
+
+
 def new_queues(service: Ints, services: int) -> Queues:
-    """Empty queues with room for all requests of each service."""
-    ends = np.cumsum(np.bincount(service, minlength=services))
+    """Empty queues with room for all requests of each service; applications, numbered behind these, have none."""
+    ends = np.cumsum(np.bincount(service, minlength=services)[:services])
     starts = np.concatenate([[0], ends[:-1]])
     return Queues(np.empty(len(service), np.int64), starts, starts.copy(), np.zeros(services, np.int64))
 
@@ -126,7 +142,7 @@ def new_slices(gpu: Ints, span: Ints, latest: Ints, fresh: Bytes) -> Slices:
     """Slices that have not run anything."""
     zeros = np.zeros(len(gpu))
     return Slices(
-        gpu, span, latest, np.full(len(gpu), IDLE), np.full(len(gpu), np.inf),
+        gpu, span, latest, np.full(len(gpu), IDLE), np.zeros(len(gpu), np.int64), np.full(len(gpu), np.inf),
         left_s=zeros.copy(), since_s=zeros.copy(), slowdown=zeros.copy(), alone_s=zeros.copy(), raw_s=zeros.copy(),
         own=zeros.copy(), pressure=zeros.copy(), fresh=fresh,
     )  # fmt: skip

@@ -7,16 +7,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuyard.core.application import Application
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
 from gpuyard.policies.dispatch.layout import Layout, layout_of
+from gpuyard.policies.dispatch.stages import stage_order
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Slice
 from gpuyard.simulation.serving.events import advance, wake
+from gpuyard.simulation.serving.stages import stage_requests, stages_of
 from gpuyard.simulation.serving.state import (
     ARRIVED,
     BEGUN,
+    EXPECTED,
     IDLE,
     Queues,
     Requests,
@@ -48,23 +52,28 @@ class Span:
 
 @dataclass
 class SimulatedServer:
-    """Requests of services, on the slices of a deployment that may change."""
+    """Requests of services and applications, on the slices of a deployment that may change."""
 
     services: tuple[Service, ...]
     deployment: Deployment
     arrival_s: Floats
     service: Ints
-    """Of each request, a position in `services`."""
+    """Of each request, a position in `services`, or behind these one in `applications`."""
     buffer: float = 1.0
     """Factor on all latencies in truth."""
+    applications: tuple[Application, ...] = ()
+    """Whose stages are among the services."""
     now_s: float = 0.0
     spans: list[Span] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.requests: Requests = new_requests(self.arrival_s, self.service)
-        self.queues: Queues = new_queues(self.service, len(self.services))
-        self.batches: RunningBatches = new_batches(len(self.arrival_s))
-        self._totals = np.zeros(2, np.int64)
+        numbers = {each.service_id: number for number, each in enumerate(self.services)}
+        self.orders = [stage_order(each, numbers) for each in self.applications]
+        self.asked, asked_service = stage_requests(self.orders, self.service - len(self.services))
+        self.requests: Requests = new_requests(self.arrival_s, self.service, asked_service)
+        self.queues: Queues = new_queues(self.requests.service, len(self.services))
+        self.batches: RunningBatches = new_batches(len(self.requests.service))
+        self._totals = np.array([0, 0, len(self.arrival_s), len(self.arrival_s)], dtype=np.int64)
         self.ledger = self.deployment.ledger()
         self.deployment.plan.take(self.ledger)
         self._slices = [self._span(part) for part in self.deployment.plan.slices]
@@ -87,16 +96,18 @@ class SimulatedServer:
         """Batches that have begun so far."""
         return int(self._totals[BEGUN])
 
+    @property
+    def expected(self) -> int:
+        """Requests that are let in, if they come."""
+        return int(self._totals[EXPECTED])
+
     def arrival_of(self, request: int) -> float:
         """When a request arrives; of one beyond the last, that of the last."""
-        arrival_s = self.requests.arrival_s
-        return float(arrival_s[min(request, len(arrival_s) - 1)])
+        return float(self.arrival_s[min(request, len(self.arrival_s) - 1)])
 
     def admit_no_more(self) -> None:
         """Forget the requests that have not arrived yet."""
-        seen = {name: values[: self.arrived] for name, values in self.requests._asdict().items()}
-        self.requests = Requests(**seen)
-        self.serving = self.serving._replace(requests=self.requests)
+        self._totals[EXPECTED] = self.arrived
 
     def needs_preparation(self, new: Deployment) -> bool:
         """Whether a deployment has slices that are not there yet."""
@@ -135,7 +146,7 @@ class SimulatedServer:
     @property
     def end_s(self) -> float:
         """When the last batch ended or the last request arrived."""
-        finish_s, arrival_s = self.batches.finish_s[: self.begun], self.requests.arrival_s
+        finish_s, arrival_s = self.batches.finish_s[: self.begun], self.arrival_s[: self.expected]
         return float(max(finish_s.max(initial=0.0), arrival_s.max(initial=0.0)))
 
     def _span(self, part: Slice) -> int:
@@ -172,19 +183,23 @@ class SimulatedServer:
         turns = Turns(**{name: getattr(layout, name) for name in Turns._fields} | {"slice_first": first})
         gpus = gpus_of(gpu, int(self.deployment.cluster.node_gpus.sum()))
         return Serving(
-            turns, self.requests, self.queues, slices, gpus, self.batches, tree_of(slices.end_s), self._totals
+            turns, self.requests, self.queues, slices, gpus, self.batches, tree_of(slices.end_s), self._totals,
+            stages_of(self.orders, layout.least_s), self.asked,
         )  # fmt: skip
 
 
 def open_server(deployment: Deployment, arrivals: Arrivals, buffer: float = 1.0) -> SimulatedServer:
     """A server that has not seen its requests yet; raises InputError for those of a service that is not deployed."""
-    numbers = {each.service_id: number for number, each in enumerate(deployment.services)}
+    names = [*(each.service_id for each in deployment.services), *(each.name for each in deployment.applications)]
+    numbers = {name: number for number, name in enumerate(names)}
     for name in arrivals.services:
         if name not in numbers:
             hint = nearest(str(name), [str(each) for each in numbers])
             raise InputError("has requests, but is not deployed", field="service", value=name, hint=hint)
     own = np.array([numbers[name] for name in arrivals.services], dtype=np.int64)
-    return SimulatedServer(deployment.services, deployment, arrivals.times_s, own[arrivals.service], buffer)
+    return SimulatedServer(
+        deployment.services, deployment, arrivals.times_s, own[arrivals.service], buffer, deployment.applications
+    )
 
 
 def _identity(part: Slice) -> object:
@@ -197,5 +212,5 @@ def _turns(part: Slice) -> list[tuple[int | str, int]]:
 
 def _carry_over(old: Slices, source: int, new: Slices, number: int) -> None:
     """Let a slice go on with the batch that it runs."""
-    for name in ("batch", "end_s", "left_s", "since_s", "slowdown", "alone_s", "raw_s", "own", "pressure"):
+    for name in ("batch", "place", "end_s", "left_s", "since_s", "slowdown", "alone_s", "raw_s", "own", "pressure"):
         getattr(new, name)[number] = getattr(old, name)[source]

@@ -1,0 +1,290 @@
+"""`gpuyard share`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from gpuyard.cli.output import Format, emit, say
+
+if TYPE_CHECKING:
+    from gpuyard.core.sharing import SharingExperiment
+    from gpuyard.results import Run
+
+COLUMNS = [
+    "job", "priority", "jobs_done", "jct_ms_p50", "jct_ms_p99", "alone_ms_p50", "slowdown", "preemptions",
+]  # fmt: skip
+
+
+class SharingWorld(StrEnum):
+    """Where jobs share a GPU."""
+
+    simulated = "simulated"
+    emulated = "emulated"
+
+
+class _RunUnlessNamed(TyperGroup):
+    """`gpuyard share FILE` is `gpuyard share run FILE`, and `gpuyard share -- COMMAND` is `gpuyard share program …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = not args or args[0] in (*self.commands, "--help")
+        meant = "program" if "--" in args else "run"
+        return super().parse_args(ctx, args if named else [meant, *args])
+
+
+app = typer.Typer(
+    cls=_RunUnlessNamed,
+    help="Share one GPU: gpuyard share FILE runs an experiment, gpuyard share -- COMMAND a program; others as listed.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+_Format = Annotated[Format, typer.Option(help="How to print it.")]
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An experiment: Deft's (JSON) or ours (YAML).")],
+    *,
+    world: Annotated[
+        SharingWorld,
+        typer.Option(help="simulated: kernel by kernel, in virtual time; emulated: processes on emulated GPUs."),
+    ] = SharingWorld.simulated,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[:OPTION=VALUE]", help="Who may launch, instead of what the file says; several: one run each."
+        ),
+    ] = None,
+    sync_every: Annotated[
+        str | None,
+        typer.Option(metavar="N[,N…]", help="The policy's option sync: 8, auto or never; several: one run each."),
+    ] = None,
+    sharing: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="How the device divides its time, instead of what the file says: fifo, …"),
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="For how long jobs come, instead of what the file says.")
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(help="Emulated: the GPU's seconds for one of ours; below 1 a busy machine disturbs less.")
+    ] = 1.0,
+    seed: Annotated[int, typer.Option(help="Of pauses and jobs that come at random.")] = 1,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where run folders, logs and figures go.")] = Path("runs"),
+    figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
+    format: _Format = Format.table,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
+) -> None:
+    """Let the jobs of an experiment share a GPU, and compare with each of them alone.
+
+    Each run is a folder, with a log for each job in Deft's columns beside it. FILE may follow 'gpuyard share' at once.
+    """
+    from gpuyard.core.kernel import NOTICE
+    from gpuyard.traces.sharing import read_experiment
+
+    NOTICE.quiet = quiet
+    experiment = read_experiment(file, seed=seed, seconds=seconds)
+    choices = _choices(experiment, policy, sync_every, sharing)
+    runs = [_one(each, file, seed, world, out, speed) for each in choices]
+    rows = [{"policy": one.info["policy"], **row} for one in runs for row in one["processes"].to_dicts()]
+    emit(rows, format, columns=COLUMNS if len(runs) == 1 and format == Format.table else ["policy", *COLUMNS])
+    if not quiet:
+        for note in experiment.notes:
+            say(f"note: {note}")
+    if figures:
+        _draw(runs, out / f"share-{file.stem}-figures", quiet=quiet)
+    if not quiet and format == Format.table:
+        say("\n".join(f"run: {one.path}" for one in runs))
+
+
+@app.command()
+def program(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="Program to run, after two dashes.")],
+    *,
+    priority: Annotated[
+        str, typer.Option(metavar="NAME|N", help="low, normal, high, or 0 to 63: the higher goes first.")
+    ] = "low",
+    memory: Annotated[str, typer.Option(help="Most GPU memory a process may allocate, as in 4GiB.")] = "",
+    share: Annotated[float, typer.Option(help="Its weight, where a policy goes by shares.")] = 1.0,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", help="Within which its jobs are to be done; 0: any.")] = 0.0,
+    sync_every: Annotated[int, typer.Option(metavar="N", help="Wait for the GPU every N launches; 0: never.")] = 0,
+    window: Annotated[int, typer.Option(metavar="N", help="At most two groups of N launches in the queue.")] = 0,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME[:OPTION=VALUE]", help="Decide for the whole group as long as this runs.")
+    ] = "",
+    group: Annotated[str, typer.Option(help="Programs that give the same name share; others do not meet.")] = "default",
+) -> None:
+    """Run any CUDA program, unchanged, so that it shares its GPUs with the others of its group.
+
+    'program' may be left out. Launches of lower priorities wait while a job of a higher one is on the GPU; a program
+    that may have to give way needs a cap (--sync-every), or what it has queued is waited for in full.
+    """
+    from gpuyard.core.arguments import check_number
+    from gpuyard.policies.registry import LAUNCHINGS
+    from gpuyard.sharing.program import ProgramTerms, read_level, read_memory, share_program
+
+    check_number(sync_every, "sync_every", least=0)
+    check_number(window, "window", least=0)
+    check_number(share, "share", least=1e-6, most=1)
+    check_number(slo, "slo", least=0)
+    level, limit = read_level(priority), read_memory(memory)
+    terms = ProgramTerms(group, level, sync_every, window, share, slo, limit)
+    raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None))
+
+
+@app.command()
+def predict(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="Files of kernels ('gpuyard share profile' makes them), or experiments."),
+    ],
+    *,
+    format: _Format = Format.table,
+) -> None:
+    """Say how often a job should synchronise so that its delay and that of whoever preempts it are least together."""
+    emit([row for file in files for row in _predictions(file)], format)
+
+
+@app.command()
+def profile(
+    trace: Annotated[Path, typer.Argument(metavar="TRACE.csv", help="nsys stats -r kernexectrace --format csv")],
+    *,
+    jobs: Annotated[int, typer.Option(help="How many equal jobs the trace is of.")],
+    pid: Annotated[int | None, typer.Option(help="Of which process, where the trace has several.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.json", help="Write the kernels here.")
+    ] = None,
+    format: _Format = Format.table,
+) -> None:
+    """Turn a kernel trace of Nsight Systems into a file of kernels that experiments can name."""
+    from gpuyard.profiles.kernel_sequences import write_sequence
+    from gpuyard.traces.sharing import read_nsys
+
+    found = read_nsys(trace, jobs, pid)
+    if out is not None:
+        write_sequence(found.sequence, found.longest_queue, out)
+    emit([_prediction(trace.name, found.sequence, found.longest_queue)], format)
+
+
+@app.command()
+def pairs(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or not there.")],
+    *,
+    model: Annotated[
+        list[str] | None, typer.Option(help="Models to pair; by default six detectors and codegen.")
+    ] = None,
+    sync_every: Annotated[str, typer.Option(metavar="N[,N…]", help="Intervals of the background job.")] = "1,50,500",
+    batches: Annotated[str, typer.Option(metavar="N[,N…]", help="Batch sizes of the background job.")] = "1,8",
+    urgent_batches: Annotated[str, typer.Option(metavar="N[,N…]", help="Batch sizes of the urgent job.")] = "1,4",
+    gpus: Annotated[int, typer.Option(help="GPUs, which take turns.")] = 3,
+    seconds: Annotated[int, typer.Option(help="Of each experiment.")] = 90,
+) -> None:
+    """Write an experiment for every ordered pair of models and every setting, as the study does."""
+    from gpuyard.traces.sharing import PairChoice, write_pairs
+    from gpuyard.traces.sharing.pairs import MODELS
+
+    numbers = {"sync_every": sync_every, "batches": batches, "urgent_batches": urgent_batches}
+    lists = {name: tuple(_whole(each, name) for each in text.split(",")) for name, text in numbers.items()}
+    choice = PairChoice(tuple(model or MODELS), gpus=_whole(gpus, "gpus"), seconds=_whole(seconds, "seconds"), **lists)
+    say(f"{len(write_pairs(choice, out))} experiments in {out}")
+
+
+def _choices(
+    experiment: SharingExperiment, policies: list[str] | None, sync_every: str | None, sharing: str | None
+) -> list[SharingExperiment]:
+    """One experiment for each policy and interval; all of them are checked before the first is run."""
+    from dataclasses import replace
+
+    from gpuyard.policies.registry import LAUNCHINGS
+    from gpuyard.policies.timeshare import time_sharing
+
+    device = sharing or experiment.sharing
+    time_sharing(device)
+    names = policies or [experiment.policy]
+    if sync_every is not None:
+        intervals = [each.strip() for each in sync_every.split(",")]
+        names = [f"{name}{',' if ':' in name else ':'}sync={each}" for name in names for each in intervals]
+    for name in names:
+        LAUNCHINGS.find(name)
+    return [replace(experiment, policy=name, sharing=device) for name in names]
+
+
+def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWorld, out: Path, speed: float) -> Run:
+    from gpuyard.results import folder_name, reserve_next, write_study_logs
+
+    name = folder_name(f"share-{file.stem}-{experiment.policy}", seed=seed)
+    with reserve_next(out / name) as place:
+        inputs = {"experiment": file.name, "seed": seed, "world": world.value}
+        saved = _engine(world, speed)(experiment, inputs).save(place)
+    write_study_logs(saved, place.target.with_name(f"{place.target.name}-logs"))
+    return saved
+
+
+def _engine(world: SharingWorld, speed: float) -> Callable[[SharingExperiment, dict[str, Any]], Run]:
+    from gpuyard.core.arguments import check_number
+
+    check_number(speed, "speed", least=1e-3, most=1e3)
+    if world == SharingWorld.simulated:
+        from gpuyard.simulation.device.engine import simulate_sharing
+
+        return simulate_sharing
+    from gpuyard.emulation.shared_experiment import emulate_sharing
+
+    return lambda experiment, inputs: emulate_sharing(experiment, speed, inputs)
+
+
+def _draw(runs: list[Run], folder: Path, *, quiet: bool) -> None:
+    from gpuyard.reports.page import write_report
+
+    page = write_report(runs, folder)
+    if not quiet:
+        say(f"figures: {page}")
+
+
+def _predictions(file: Path) -> list[dict[str, Any]]:
+    from gpuyard.core.errors import InputError
+    from gpuyard.profiles.kernel_sequences import read_sequence
+    from gpuyard.traces.sharing import read_experiment
+
+    try:
+        sequence, queue = read_sequence(file)
+    except InputError as error:
+        if "is not a file of kernels" not in error.rule and "is not JSON" not in error.rule:
+            raise
+        return [_prediction(job.name, job.sequence, None) for job in read_experiment(file).jobs]
+    return [_prediction(file.stem, sequence, queue)]
+
+
+def _prediction(name: str, sequence: Any, longest_queue: float | None) -> dict[str, Any]:
+    from math import inf
+
+    from gpuyard.policies.timeshare.launch.sync_interval import best_interval, execution_delay, preemption_delay
+
+    kernels, queue = len(sequence.durations_s), longest_queue or inf
+    interval = best_interval(kernels, sequence.mean_s, longest_queue=queue)
+    return {
+        "job": name,
+        "kernels": kernels,
+        "kernel_ms": sequence.mean_s * 1000,
+        "longest_queue": longest_queue,
+        "sync_every": interval,
+        "preemption_delay_ms": preemption_delay(interval, sequence.mean_s, queue) * 1000,
+        "execution_delay_ms": execution_delay(interval, kernels) * 1000,
+        "kernels_from": sequence.source,
+    }
+
+
+def _whole(value: Any, field: str) -> int:
+    from gpuyard.core.errors import InputError
+
+    text = str(value).strip()
+    if not text.isdigit() or not int(text):
+        raise InputError("must be a whole number, 1 or more", field=field, value=text)
+    return int(text)
