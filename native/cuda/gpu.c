@@ -37,8 +37,9 @@ void gpu_launch(struct gpu *gpu, double *tail, double duration) {
     double *slot = &gpu->ends[gpu->launches++ % LAUNCH_QUEUE];
     double full_until = *slot;
     *slot = *tail;
+    bool full = full_until > device_time(gpu);
     pthread_mutex_unlock(&gpu->lock);
-    if (full_until > 0) gpu_wait(gpu, full_until);
+    if (full) gpu_wait(gpu, full_until);
 }
 
 void gpu_copy(struct gpu *gpu, double *tail, double duration, enum engine engine) {
