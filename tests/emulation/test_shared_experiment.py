@@ -38,7 +38,6 @@ def test_without_a_gate_nobody_waits() -> None:
 def test_a_policy_of_the_simulator_decides() -> None:
     jobs = tuple(replace(BACKGROUND, name=f"job {priority}", priority=priority, sync_every=0) for priority in (0, 1))
     records = share_in_processes(SharingExperiment(jobs, 0.1, policy="reef"), speed=1.0)
-    assert [record.longest_queue for record in records] == [100, 100], "before the start there is no policy"
     assert all(row["syncs"] >= 100 // 4 - row["preemptions"] for row in records[0].rows)
     assert all((row["syncs"], row["preemptions"]) == (25, 0) for row in records[1].rows)
 

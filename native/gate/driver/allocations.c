@@ -3,6 +3,7 @@
 #include "allocations.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define CHAINS 4096
 
@@ -29,6 +30,11 @@ static void take_out(struct allocation **place) {
     *place = gone->next;
     gpuyard_gate_release(gone->gpu->client, gone->bytes);
     free(gone);
+}
+
+void allocations_forget(void) {
+    pthread_mutex_init(&mutex, NULL);
+    memset(chains, 0, sizeof chains); /* freeing needs a lock that a thread of the parent may have held */
 }
 
 void allocation_add(enum allocation_kind kind, uint64_t handle, struct gated_gpu *gpu, CUcontext context, uint64_t bytes) {

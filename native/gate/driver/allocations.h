@@ -16,6 +16,9 @@ void allocation_share(enum allocation_kind kind, uint64_t handle);
 /* Gives back the memory of a handle, with its last user. */
 void allocation_remove(enum allocation_kind kind, uint64_t handle);
 
+/* In a forked child: it has allocated nothing. */
+void allocations_forget(void);
+
 /* Gives back all memory of a context. */
 void allocations_end(CUcontext context);
 

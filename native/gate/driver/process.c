@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "allocations.h"
+#include "captures.h"
+#include "streams.h"
+
 #define MOST_DEVICES 64
 
 _Thread_local unsigned int inside;
@@ -24,7 +28,10 @@ static void forget(void) {
     gate = NULL; /* the parent's: it cannot be used, nor freed while threads of the parent might */
     gate_mode = MODE_UNKNOWN;
     handles_changed++;
+    captures = 0;
     for (int i = 0; i < MOST_DEVICES; i++) gpus[i] = NULL;
+    queues_forget();
+    allocations_forget();
 }
 
 static void follow_forks(void) { pthread_atfork(NULL, NULL, forget); }

@@ -99,6 +99,8 @@ struct stream_queue *queue_of(CUstream stream) {
     return queue;
 }
 
+void queues_forget(void) { pthread_mutex_init(&table_mutex, NULL); }
+
 uint64_t queue_claim(struct stream_queue *queue) { return atomic_exchange(&queue->queued, 0); }
 
 uint64_t queues_claim(struct gated_gpu *gpu, CUcontext context) {

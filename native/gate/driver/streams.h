@@ -48,6 +48,9 @@ void queue_ends(CUstream named);
 /* A context of a GPU has ended, and all that was queued in it is done. */
 void queues_end(struct gated_gpu *gpu, CUcontext context);
 
+/* In a forked child: nothing is queued, and whoever held a lock is a thread of the parent. */
+void queues_forget(void);
+
 /* Whether a synchronisation's result says that nothing is left to wait for. */
 bool tells_done(CUresult result);
 

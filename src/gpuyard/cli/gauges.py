@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gpuyard.emulation.monitor import GpuReading, NodeReading
+from gpuyard.sharing.monitor import SharerReading
 
 WIDE = 104
 """Columns from which on there is room for bars."""
@@ -32,6 +33,35 @@ def picture(nodes: Sequence[NodeReading], width: int) -> Group:
         parts += [Text(""), _heading(node), _gpus(node, bar), Text("")]
         parts.append(_processes(node) if any(gpu.processes for gpu in node.gpus) else Text("No process uses them."))
     return Group(*parts[1:])
+
+
+def everything(nodes: Sequence[NodeReading], sharers: Sequence[SharerReading], width: int) -> Group:
+    """Draw all nodes, and below who shares GPUs."""
+    parts: list[RenderableType] = [picture(nodes, width)] if nodes else []
+    parts += [Text("")] if nodes and sharers else []
+    return Group(*parts, *([sharing_table(sharers)] if sharers else []))
+
+
+def sharing_table(sharers: Sequence[SharerReading]) -> Table:
+    """Draw who shares: who holds a GPU and who waits for it."""
+    names = (">PID", ">level", "state", ">queued", ">jobs", ">preempted", ">waited", ">GPU time", ">memory", "command")
+    table = _table("group", "GPU", *names)
+    for each in sharers:
+        table.add_row(
+            each.group,
+            each.gpu,
+            str(each.pid),
+            "–" if each.level < 0 else str(each.level),
+            each.state,
+            str(each.queued),
+            str(each.jobs_done),
+            str(each.preemptions),
+            f"{each.waited_ms:,.0f} ms",
+            f"{each.gpu_ms:,.0f} ms",
+            f"{each.memory_bytes / _GIB:.1f} GiB",
+            each.command,
+        )
+    return table
 
 
 def _heading(node: NodeReading) -> Text:

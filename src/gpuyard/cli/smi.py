@@ -17,17 +17,13 @@ if TYPE_CHECKING:
     from gpuyard.emulation.monitor import GpuReading, NodeReading
 
 NOBODY = "No emulated GPU is in use. To start one: gpuyard emulate --gpus 2xA100 -- python train.py"
+NOBODY_SHARES = "No program shares a GPU. To start one: gpuyard share --priority high -- python infer.py"
 SHORTEST_S = 0.1
 """Looking more often would show hardly anything new and keep the machine busy."""
 
 _COLUMNS = (
     *("node", "index", "key", "name", "uuid", "memory_used_bytes", "memory_total_bytes", "utilisation"),
     *("temperature_c", "power_w", "power_limit_w", "pids"),
-)
-
-_SHARER_COLUMNS = (
-    *("group", "gpu", "pid", "level", "state", "queued", "jobs_done", "preemptions", "waited_ms", "gpu_ms"),
-    *("memory_bytes", "command"),
 )
 
 
@@ -47,55 +43,58 @@ def smi(
 
     Programs started with 'gpuyard share' are shown on real GPUs, too.
     """
-    if sharing:
-        _print_sharers(format)
-    elif export is not None:
+    if export is not None:
         _export(export, node)
     elif live:
-        _go_on(node, every, format)
+        _go_on(node, every, format, only_sharing=sharing)
+    elif sharing:
+        _print_sharers(format)
     else:
         from gpuyard.emulation.monitor import read_live
 
-        nodes = read_live(node)
-        _print(nodes, format)
-        if format == Format.table and node is None:
-            _print_sharers(format, only_if_any=True)
+        _print(read_live(node), format, with_sharers=node is None)
 
 
-def _print_sharers(format: Format, *, only_if_any: bool = False) -> None:
+def _print_sharers(format: Format) -> None:
     from gpuyard.sharing.monitor import read_groups
 
-    rows = [asdict(reading) for reading in read_groups()]
-    if rows or format != Format.table:
-        columns = _SHARER_COLUMNS if format == Format.table else None
-        emit(rows, format, columns=columns)
-    elif not only_if_any:
-        say("No program shares a GPU. To start one: gpuyard share --priority high -- python infer.py")
+    sharers = read_groups()
+    if format != Format.table:
+        emit([asdict(each) for each in sharers], format)
+    elif sharers:
+        from gpuyard.cli.gauges import console, sharing_table
+
+        console().print(sharing_table(sharers))
+    else:
+        say(NOBODY_SHARES)
 
 
-def _print(nodes: Sequence[NodeReading], format: Format) -> None:
+def _print(nodes: Sequence[NodeReading], format: Format, *, with_sharers: bool) -> None:
     if format == Format.json:
         emit([asdict(node) for node in nodes], format)
     elif format == Format.csv:
         emit([_row(node, gpu) for node in nodes for gpu in node.gpus], format, columns=_COLUMNS)
-    elif nodes:
-        from gpuyard.cli.gauges import console, picture
-
-        screen = console()
-        screen.print(picture(nodes, screen.width))
     else:
-        say(NOBODY)
+        from gpuyard.cli.gauges import console, everything
+        from gpuyard.sharing.monitor import read_groups
+
+        screen, sharers = console(), read_groups() if with_sharers else []
+        if nodes or sharers:
+            screen.print(everything(nodes, sharers, screen.width))
+        else:
+            say(NOBODY)
 
 
 def _row(node: NodeReading, gpu: GpuReading) -> dict[str, Any]:
     return {"node": node.node, **asdict(gpu), "pids": [process.pid for process in gpu.processes]}
 
 
-def _go_on(node: str | None, every: float, format: Format) -> None:
+def _go_on(node: str | None, every: float, format: Format, *, only_sharing: bool) -> None:
     from rich.live import Live
 
-    from gpuyard.cli.gauges import console, picture
+    from gpuyard.cli.gauges import console, everything
     from gpuyard.emulation.monitor import read, read_live
+    from gpuyard.sharing.monitor import read_groups
 
     if every < SHORTEST_S:
         raise InputError(f"is less than {SHORTEST_S} s", field="every", value=every)
@@ -105,8 +104,9 @@ def _go_on(node: str | None, every: float, format: Format) -> None:
     read_live(node)  # refuses a wrong name; one that is right may end and come back
     with suppress(KeyboardInterrupt), Live(console=screen, auto_refresh=False) as shown:
         while True:
-            nodes = read(node)
-            shown.update(picture(nodes, screen.width) if nodes else NOBODY, refresh=True)
+            nodes, sharers = [] if only_sharing else read(node), read_groups() if node is None else []
+            nobody = NOBODY_SHARES if only_sharing else NOBODY
+            shown.update(everything(nodes, sharers, screen.width) if nodes or sharers else nobody, refresh=True)
             time.sleep(every)
 
 
