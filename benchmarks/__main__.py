@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks import (
     compiled,
+    gate,
     golden_run,
     growth,
     million,
@@ -16,6 +17,7 @@ from benchmarks import (
     planning,
     serving_speed,
     sharing_speed,
+    sharing_worlds,
     start,
     tables,
 )
@@ -56,6 +58,8 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "growth": growth.run,
     "planning": run_planning,
     "serving": serving_speed.run,
+    "gate": gate.run,
+    "sharing_worlds": sharing_worlds.run,
     "sharing": sharing_speed.run,
     "compiled": compiled.run,
     "million": run_million,

@@ -51,6 +51,32 @@ def _unsupported() -> dict[str, str]:
     return {"unsupported.c": "".join(['#include "abi.h"\n', *heads, *bodies])}
 
 
+def _driver_functions() -> dict[str, str]:
+    """Every function of the driver API: the table by which they are found, and those that no other source defines.
+
+    A function that is not supported is a weak one, so that one of the same name elsewhere takes its place. Those whose
+    default stream is the thread's own pass what they got on to the usual ones: words, by C's calling convention.
+    """
+    rows = [line.split() for line in (SOURCES / "cuda" / "functions.txt").read_text(encoding="utf-8").splitlines()]
+    words = ", ".join(f"uintptr_t w{i}" for i in range(12))
+    passed = ", ".join(f"w{i}" for i in range(12))
+    lines = ['#include "stream.h"', '#include "unsupported.h"', f"typedef CUresult words({words});"]
+    lines.append("#define per_thread default_stream_is_per_thread")
+    for name, _ in rows:
+        usual = name.removesuffix("_ptsz").removesuffix("_ptds")
+        lines.append(f"EXPORT words {name};")
+        if usual != name:
+            call = f"per_thread(true); CUresult result = {usual}({passed}); per_thread(false); return result;"
+            lines.append(f"EXPORT words {usual}; CUresult {name}({words}) {{ {call} }}")
+        else:
+            unused = ", ".join(f"(void)w{i}" for i in range(12))
+            body = f'{unused}; return unsupported("{name}");'
+            lines.append(f"__attribute__((weak)) CUresult {name}({words}) {{ {body} }}")
+    table = [f'    {{"{name}", {since}, (void *){name}}},' for name, since in rows]
+    lines += ["const struct driver_function DRIVER_FUNCTIONS[] = {", *table, "    {NULL, 0, NULL},", "};", ""]
+    return {"functions.c": "\n".join(lines)}
+
+
 LIBRARIES = {
     each.name: each
     for each in (
@@ -65,6 +91,19 @@ LIBRARIES = {
             ("node", "nvml"),
             "nvidia-ml-py, gpustat and nvitop do not see emulated GPUs",
             generated=_unsupported,
+        ),
+        Library(
+            "libgpuyard-gate.so",
+            ("node", "gate", "gate/driver"),
+            "no program shares a GPU through the gate",
+            flags=("-Wl,-Bsymbolic-functions",),  # it means its own functions, whatever else defines them
+        ),
+        Library(
+            "libcuda.so.1",
+            ("node", "cuda", "cuda/ptx"),
+            "programs that call the CUDA driver do not run on emulated GPUs",
+            flags=("-D_GNU_SOURCE=", "-Wl,-Bsymbolic"),
+            generated=_driver_functions,
         ),
     )
 }
@@ -92,7 +131,7 @@ def build(library: Library, target: Path, flags: Sequence[str] = ()) -> Path:
         sources = [str(file) for place in places for file in sorted(place.glob("*.c"))]
         made = generated / target.name
         includes = [f"-I{place}" for place in places]
-        names = [f"-Wl,-soname,{library.name}", "-o", str(made)]
+        names = [f"-Wl,-soname,{library.name}", "-o", str(made), "-lm"]
         _run([*_compiler(), *FLAGS, *library.flags, *flags, *includes, *sources, *names])
         made.replace(target)  # programs that run keep the file they have loaded
     return target

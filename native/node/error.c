@@ -26,6 +26,10 @@ const char *gpuyard_error_text(int error) {
         case GPUYARD_ERROR_MEMORY_TAKEN: return "the GPU's memory has no room for another process";
         case GPUYARD_ERROR_CLIENTS_TAKEN: return "as many processes use the GPU as can";
         case GPUYARD_ERROR_OUT_OF_MEMORY: return "the GPU has not so much memory left";
+        case GPUYARD_ERROR_LEVEL: return "a level is 0 to 63, or -1 for none";
+        case GPUYARD_ERROR_GPUS_TAKEN: return "the group uses as many GPUs as it can";
+        case GPUYARD_ERROR_CONTROLLED: return "another process is the group's controller";
+        case GPUYARD_ERROR_NO_JOB: return "a job ends that never began";
         case GPUYARD_ERROR_DISCONNECTED: return "this process has disconnected from the GPU";
         case GPUYARD_ERROR_CLOSED: return "the node is closed";
         case GPUYARD_ERROR_FORKED: return "a forked process cannot use what its parent opened";

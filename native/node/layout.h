@@ -8,7 +8,7 @@
  * Who is alive is said by locks, not by numbers: the kernel drops them with the process, whichever way it ends. They
  * are open-file-description locks on single bytes of the file:
  *
- * - the first byte of the header's `version`: read-locked by every process attached; without one, the file is stale;
+ * - the first byte of the header's `version`: read-locked by every process attached (members.h); without one, the file is stale;
  * - a client's first byte: write-locked by its process; a client without it is gone, whatever it says;
  * - the header's first byte: held while a node is made or removed; a GPU's: held while its clients are advanced.
  *
@@ -20,7 +20,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "node.h"
+#include "members.h"
 
 #define LAYOUT_MAGIC UINT64_C(0x0064726179757067) /* "gpuyard" and a zero byte, little endian */
 #define LAYOUT_VERSION 3
@@ -78,14 +78,12 @@ struct node_record {
     struct gpu_record gpus[];
 };
 
-#define MAKING_BYTE 0
-#define ATTACHED_BYTE offsetof(struct node_record, version)
-
 static inline uint64_t layout_length(uint64_t gpus) {
     return sizeof(struct node_record) + gpus * sizeof(struct gpu_record);
 }
 
 _Static_assert(sizeof(_Atomic uint64_t) == 8 && sizeof(_Atomic double) == 8, "one store each");
+_Static_assert(offsetof(struct node_record, version) == MEMBER_BYTE, "where members lock");
 _Static_assert(GPUYARD_MOST_CLIENTS == 64, "`connected` has one bit for each client");
 _Static_assert(GPUYARD_NAME_BYTES > GPUYARD_MOST_NAME_BYTES, "a name ends with a zero byte");
 _Static_assert(sizeof(struct client_record) % 8 == 0 && sizeof(struct gpu_record) % 8 == 0, "whole numbers");

@@ -1,31 +1,13 @@
 /* An emulated machine, from being made or found until its last process goes. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "find.h"
 #include "make.h"
+#include "members.h"
 #include "node_handle.h"
-
-static bool is_attached(const struct gpuyard_segment *segment) {
-    return gpuyard_segment_held_elsewhere(segment, ATTACHED_BYTE) == 1;
-}
-
-/* Maps a segment that somebody is attached to, if it is one of this version. */
-static int map_live(struct gpuyard_segment *segment) {
-    if (!segment_is_current(segment) || !is_attached(segment)) return GPUYARD_ERROR_NO_NODE;
-    int error = gpuyard_segment_map(segment);
-    return error != GPUYARD_OK || is_sound(segment) ? error : GPUYARD_ERROR_VERSION;
-}
-
-/* Deletes the file unless a process is attached to it. */
-static void remove_if_unused(struct gpuyard_segment *segment) {
-    if (segment_lock(segment, MAKING_BYTE) != GPUYARD_OK) return;
-    if (segment_is_current(segment) && !is_attached(segment)) segment_unlink(segment);
-    segment_unlock(segment, MAKING_BYTE);
-}
 
 /* What a process holds of a node in a segment that is mapped. */
 static int take(struct gpuyard_segment *segment, struct gpuyard_node **node) {
@@ -42,28 +24,31 @@ static int take(struct gpuyard_segment *segment, struct gpuyard_node **node) {
     return GPUYARD_OK;
 }
 
-static int take_attached(struct gpuyard_segment *segment, struct gpuyard_node **node) {
-    int error = gpuyard_segment_hold(segment, ATTACHED_BYTE, true);
-    return error == GPUYARD_OK ? take(segment, node) : error;
+/* The same of one that this process is a member of, or has only opened; if that fails it lets go of it. */
+static int take_opened(struct gpuyard_segment *segment, struct gpuyard_node **node) {
+    int error = take(segment, node);
+    if (error == GPUYARD_OK) return GPUYARD_OK;
+    members_leave(segment);
+    gpuyard_segment_destroy(segment);
+    return error;
 }
 
-/* Makes or joins a node, under its lock; 1 if there was a file that nobody uses, which is gone now. */
-static int make_or_join(struct gpuyard_segment *segment, const struct gpuyard_description *asked,
-                        const struct gpuyard_gpu *gpus, struct gpuyard_node **node) {
-    if (!segment_is_current(segment)) return 1;
-    int error;
-    if (segment_is_empty(segment)) {
-        error = make_node(segment, asked, gpus);
-    } else {
-        error = map_live(segment);
-        if (error == GPUYARD_OK) error = check_same(segment, asked, gpus);
-    }
-    if (error == GPUYARD_ERROR_NO_NODE) {
-        segment_unlink(segment); /* whoever still has it mapped keeps what is there */
-        return 1;
-    }
-    return error == GPUYARD_OK ? take_attached(segment, node) : error;
+struct asked_node {
+    struct gpuyard_description about;
+    const struct gpuyard_gpu *gpus;
+};
+
+static int make_asked(struct gpuyard_segment *segment, const void *asked) {
+    const struct asked_node *node = asked;
+    return make_node(segment, &node->about, node->gpus);
 }
+
+static int check_asked(const struct gpuyard_segment *segment, const void *asked) {
+    const struct asked_node *node = asked;
+    return check_same(segment, &node->about, node->gpus);
+}
+
+static const struct segment_kind node_kind = {.make = make_asked, .is_sound = is_sound, .check = check_asked};
 
 int gpuyard_open(const char *name, const struct gpuyard_gpu *gpus, unsigned int gpu_count, double speed,
                  const struct gpuyard_sharing *sharing, struct gpuyard_node **node) {
@@ -73,52 +58,23 @@ int gpuyard_open(const char *name, const struct gpuyard_gpu *gpus, unsigned int 
     if (gpu_count == 0) return GPUYARD_ERROR_NO_GPUS;
     if (!(speed > 0) || !isfinite(speed)) return GPUYARD_ERROR_SPEED;
     if (gpuyard_policy_name(sharing->policy) == NULL) return GPUYARD_ERROR_POLICY;
-    struct gpuyard_description asked = description_of(name, gpu_count, speed, sharing);
-    do {
-        struct gpuyard_segment *segment;
-        error = gpuyard_segment_open(path, true, &segment);
-        if (error != GPUYARD_OK) return error;
-        error = segment_lock(segment, MAKING_BYTE);
-        if (error == GPUYARD_OK) {
-            error = make_or_join(segment, &asked, gpus, node);
-            int reason = errno;
-            segment_unlock(segment, MAKING_BYTE);
-            errno = reason;
-        }
-        if (error != GPUYARD_OK) gpuyard_segment_destroy(segment);
-    } while (error == 1);
-    return error;
+    const struct asked_node asked = {description_of(name, gpu_count, speed, sharing), gpus};
+    struct gpuyard_segment *segment;
+    error = members_open(path, &node_kind, &asked, &segment);
+    return error == GPUYARD_OK ? take_opened(segment, node) : error;
 }
 
 int gpuyard_attach(const char *name, struct gpuyard_node **node) {
     char path[GPUYARD_PATH_BYTES];
     struct gpuyard_segment *segment;
     int error = find_path(name, path);
-    if (error == GPUYARD_OK) error = gpuyard_segment_open(path, false, &segment);
-    if (error != GPUYARD_OK) return error == GPUYARD_ERROR_ABSENT ? GPUYARD_ERROR_NO_NODE : error;
-    error = segment_lock(segment, MAKING_BYTE);
-    if (error == GPUYARD_OK) {
-        error = map_live(segment);
-        if (error == GPUYARD_OK) error = take_attached(segment, node);
-        segment_unlock(segment, MAKING_BYTE);
-    }
-    if (error != GPUYARD_OK) gpuyard_segment_destroy(segment);
-    return error;
-}
-
-/* Opens the file of a live node; that of a dead one is removed. */
-static int watch_file(const char *path, struct gpuyard_segment **segment) {
-    int error = gpuyard_segment_open(path, false, segment);
-    if (error != GPUYARD_OK) return error == GPUYARD_ERROR_ABSENT ? GPUYARD_ERROR_NO_NODE : error;
-    remove_if_unused(*segment);
-    error = map_live(*segment);
-    if (error != GPUYARD_OK) gpuyard_segment_destroy(*segment);
-    return error;
+    if (error == GPUYARD_OK) error = members_join(path, &node_kind, &segment);
+    return error == GPUYARD_OK ? take_opened(segment, node) : error;
 }
 
 int read_live(const char *path, struct gpuyard_description *about) {
     struct gpuyard_segment *segment;
-    int error = watch_file(path, &segment);
+    int error = members_watch(path, &node_kind, &segment);
     if (error != GPUYARD_OK) return error;
     *about = ((const struct node_record *)gpuyard_segment_memory(segment))->about;
     about->name[sizeof about->name - 1] = '\0';
@@ -130,11 +86,8 @@ int gpuyard_watch(const char *name, struct gpuyard_node **node) {
     char path[GPUYARD_PATH_BYTES];
     struct gpuyard_segment *segment;
     int error = find_path(name, path);
-    if (error == GPUYARD_OK) error = watch_file(path, &segment);
-    if (error != GPUYARD_OK) return error;
-    error = take(segment, node);
-    if (error != GPUYARD_OK) gpuyard_segment_destroy(segment);
-    return error;
+    if (error == GPUYARD_OK) error = members_watch(path, &node_kind, &segment);
+    return error == GPUYARD_OK ? take_opened(segment, node) : error;
 }
 
 bool gpuyard_is_current(const struct gpuyard_node *node) {
@@ -146,9 +99,7 @@ int gpuyard_close(struct gpuyard_node *node) {
     if (error != GPUYARD_OK) return error;
     for (struct gpuyard_client *client = node->clients; client != NULL; client = client->next)
         gpuyard_disconnect(client);
-    gpuyard_segment_drop(node->segment, ATTACHED_BYTE);
-    remove_if_unused(node->segment);
-    gpuyard_segment_close(node->segment);
+    members_leave(node->segment);
     return GPUYARD_OK;
 }
 

@@ -50,6 +50,11 @@ enum gpuyard_error {
     GPUYARD_ERROR_MEMORY_TAKEN = -31,  /* its memory has no room for another process */
     GPUYARD_ERROR_CLIENTS_TAKEN = -32, /* GPUYARD_MOST_CLIENTS processes use it already */
     GPUYARD_ERROR_OUT_OF_MEMORY = -33, /* it has not so much memory left, or the client's limit forbids it */
+    /* a group of programs that share GPUs: native/gate */
+    GPUYARD_ERROR_LEVEL = -50,      /* levels go from 0 to 63, or -1 for none */
+    GPUYARD_ERROR_GPUS_TAKEN = -51, /* the group uses as many GPUs as it can */
+    GPUYARD_ERROR_CONTROLLED = -52, /* another process is the group's controller */
+    GPUYARD_ERROR_NO_JOB = -53,     /* a job ends that never began */
     /* what the caller holds */
     GPUYARD_ERROR_DISCONNECTED = -40,
     GPUYARD_ERROR_CLOSED = -41,

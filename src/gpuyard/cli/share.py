@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,19 +25,21 @@ class SharingWorld(StrEnum):
     """Where jobs share a GPU."""
 
     simulated = "simulated"
+    emulated = "emulated"
 
 
 class _RunUnlessNamed(TyperGroup):
-    """`gpuyard share FILE` is `gpuyard share run FILE`."""
+    """`gpuyard share FILE` is `gpuyard share run FILE`, and `gpuyard share -- COMMAND` is `gpuyard share program …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = not args or args[0] in (*self.commands, "--help")
-        return super().parse_args(ctx, args if named else ["run", *args])
+        meant = "program" if "--" in args else "run"
+        return super().parse_args(ctx, args if named else [meant, *args])
 
 
 app = typer.Typer(
     cls=_RunUnlessNamed,
-    help="Share one GPU: gpuyard share FILE runs an experiment; other words as listed.",
+    help="Share one GPU: gpuyard share FILE runs an experiment, gpuyard share -- COMMAND a program; others as listed.",
     no_args_is_help=True,
     rich_markup_mode=None,
     add_completion=False,
@@ -50,7 +53,8 @@ def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An experiment: Deft's (JSON) or ours (YAML).")],
     *,
     world: Annotated[
-        SharingWorld, typer.Option(help="simulated: kernel by kernel, in virtual time.")
+        SharingWorld,
+        typer.Option(help="simulated: kernel by kernel, in virtual time; emulated: processes on emulated GPUs."),
     ] = SharingWorld.simulated,
     policy: Annotated[
         list[str] | None,
@@ -69,6 +73,9 @@ def run(
     seconds: Annotated[
         float | None, typer.Option(help="For how long jobs come, instead of what the file says.")
     ] = None,
+    speed: Annotated[
+        float, typer.Option(help="Emulated: the GPU's seconds for one of ours; below 1 a busy machine disturbs less.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(help="Of pauses and jobs that come at random.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where run folders, logs and figures go.")] = Path("runs"),
     figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
@@ -85,7 +92,7 @@ def run(
     NOTICE.quiet = quiet
     experiment = read_experiment(file, seed=seed, seconds=seconds)
     choices = _choices(experiment, policy, sync_every, sharing)
-    runs = [_one(each, file, seed, world, out) for each in choices]
+    runs = [_one(each, file, seed, world, out, speed) for each in choices]
     rows = [{"policy": one.info["policy"], **row} for one in runs for row in one["processes"].to_dicts()]
     emit(rows, format, columns=COLUMNS if len(runs) == 1 and format == Format.table else ["policy", *COLUMNS])
     if not quiet:
@@ -95,6 +102,41 @@ def run(
         _draw(runs, out / f"share-{file.stem}-figures", quiet=quiet)
     if not quiet and format == Format.table:
         say("\n".join(f"run: {one.path}" for one in runs))
+
+
+@app.command()
+def program(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND…", help="Program to run, after two dashes.")],
+    *,
+    priority: Annotated[
+        str, typer.Option(metavar="NAME|N", help="low, normal, high, or 0 to 63: the higher goes first.")
+    ] = "low",
+    memory: Annotated[str, typer.Option(help="Most GPU memory a process may allocate, as in 4GiB.")] = "",
+    share: Annotated[float, typer.Option(help="Its weight, where a policy goes by shares.")] = 1.0,
+    slo: Annotated[float, typer.Option(metavar="SECONDS", help="Within which its jobs are to be done; 0: any.")] = 0.0,
+    sync_every: Annotated[int, typer.Option(metavar="N", help="Wait for the GPU every N launches; 0: never.")] = 0,
+    window: Annotated[int, typer.Option(metavar="N", help="At most two groups of N launches in the queue.")] = 0,
+    policy: Annotated[
+        str, typer.Option(metavar="NAME[:OPTION=VALUE]", help="Decide for the whole group as long as this runs.")
+    ] = "",
+    group: Annotated[str, typer.Option(help="Programs that give the same name share; others do not meet.")] = "default",
+) -> None:
+    """Run any CUDA program, unchanged, so that it shares its GPUs with the others of its group.
+
+    'program' may be left out. Launches of lower priorities wait while a job of a higher one is on the GPU; a program
+    that may have to give way needs a cap (--sync-every), or what it has queued is waited for in full.
+    """
+    from gpuyard.core.arguments import check_number
+    from gpuyard.policies.registry import LAUNCHINGS
+    from gpuyard.sharing.program import ProgramTerms, read_level, read_memory, share_program
+
+    check_number(sync_every, "sync_every", least=0)
+    check_number(window, "window", least=0)
+    check_number(share, "share", least=1e-6, most=1)
+    check_number(slo, "slo", least=0)
+    level, limit = read_level(priority), read_memory(memory)
+    terms = ProgramTerms(group, level, sync_every, window, share, slo, limit)
+    raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None))
 
 
 @app.command()
@@ -174,16 +216,28 @@ def _choices(
     return [replace(experiment, policy=name, sharing=device) for name in names]
 
 
-def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWorld, out: Path) -> Run:
+def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWorld, out: Path, speed: float) -> Run:
     from gpuyard.results import folder_name, reserve_next, write_study_logs
-    from gpuyard.simulation.device.engine import simulate_sharing
 
     name = folder_name(f"share-{file.stem}-{experiment.policy}", seed=seed)
     with reserve_next(out / name) as place:
-        found = simulate_sharing(experiment, {"experiment": file.name, "seed": seed, "world": world.value})
-        saved = found.save(place)
+        inputs = {"experiment": file.name, "seed": seed, "world": world.value}
+        saved = _engine(world, speed)(experiment, inputs).save(place)
     write_study_logs(saved, place.target.with_name(f"{place.target.name}-logs"))
     return saved
+
+
+def _engine(world: SharingWorld, speed: float) -> Callable[[SharingExperiment, dict[str, Any]], Run]:
+    from gpuyard.core.arguments import check_number
+
+    check_number(speed, "speed", least=1e-3, most=1e3)
+    if world == SharingWorld.simulated:
+        from gpuyard.simulation.device.engine import simulate_sharing
+
+        return simulate_sharing
+    from gpuyard.emulation.shared_experiment import emulate_sharing
+
+    return lambda experiment, inputs: emulate_sharing(experiment, speed, inputs)
 
 
 def _draw(runs: list[Run], folder: Path, *, quiet: bool) -> None:

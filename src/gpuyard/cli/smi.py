@@ -25,6 +25,11 @@ _COLUMNS = (
     *("temperature_c", "power_w", "power_limit_w", "pids"),
 )
 
+_SHARER_COLUMNS = (
+    *("group", "gpu", "pid", "level", "state", "queued", "jobs_done", "preemptions", "waited_ms", "gpu_ms"),
+    *("memory_bytes", "command"),
+)
+
 
 def smi(
     node: Annotated[str | None, typer.Option(metavar="NAME", help="Only this emulated machine.")] = None,
@@ -33,17 +38,39 @@ def smi(
     export: Annotated[
         str | None, typer.Option(metavar="[HOST:]PORT", help="Answer Prometheus there, until Ctrl-C.")
     ] = None,
+    sharing: Annotated[
+        bool, typer.Option("--sharing", help="Only who shares: who holds a GPU, queues, waits, preemptions.")
+    ] = False,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
 ) -> None:
-    """Show the emulated GPUs of this machine: memory, utilisation, power, and who uses them."""
-    if export is not None:
+    """Show the emulated GPUs of this machine: memory, utilisation, power, and who uses them; and who shares GPUs.
+
+    Programs started with 'gpuyard share' are shown on real GPUs, too.
+    """
+    if sharing:
+        _print_sharers(format)
+    elif export is not None:
         _export(export, node)
     elif live:
         _go_on(node, every, format)
     else:
         from gpuyard.emulation.monitor import read_live
 
-        _print(read_live(node), format)
+        nodes = read_live(node)
+        _print(nodes, format)
+        if format == Format.table and node is None:
+            _print_sharers(format, only_if_any=True)
+
+
+def _print_sharers(format: Format, *, only_if_any: bool = False) -> None:
+    from gpuyard.sharing.monitor import read_groups
+
+    rows = [asdict(reading) for reading in read_groups()]
+    if rows or format != Format.table:
+        columns = _SHARER_COLUMNS if format == Format.table else None
+        emit(rows, format, columns=columns)
+    elif not only_if_any:
+        say("No program shares a GPU. To start one: gpuyard share --priority high -- python infer.py")
 
 
 def _print(nodes: Sequence[NodeReading], format: Format) -> None:

@@ -6,9 +6,11 @@ import threading
 from typing import Protocol
 
 from gpuyard.emulation.clock import Clock
+from gpuyard.emulation.launch_gate import LaunchGate
 from gpuyard.emulation.memory import Memory
-from gpuyard.emulation.timeline import StreamQueue, Timeline
+from gpuyard.emulation.timeline import Engine, StreamQueue, Timeline
 from gpuyard.profiles.gpus import GpuKind
+from gpuyard.sharing.group import GateClient
 
 PUBLISH_EVERY_S = 0.0005
 """How often, at most, a busy process tells the node how far its queue reaches."""
@@ -96,6 +98,7 @@ class Gpu:
         "_published",
         "client",
         "clock",
+        "gate",
         "here",
         "index",
         "kind",
@@ -109,9 +112,18 @@ class Gpu:
         self.timeline = Timeline(kind, index)
         self.memory = Memory(client.reserve, client.release)
         self.here = Current(self.timeline.default)
+        self.gate: LaunchGate | None = None
         self.waited = 0.0
         """Seconds the host has waited for this GPU."""
         self._published = 0.0
+
+    def share_by(self, client: GateClient) -> None:
+        """Ask a gate before anything is queued, and for memory."""
+        self.gate = gate = LaunchGate(client, self._wait, lambda: self.timeline.tail)
+        self.memory = Memory(
+            lambda nbytes: gate.reserve(nbytes, self.client.reserve),
+            lambda nbytes: gate.release(nbytes, self.client.release),
+        )
 
     @property
     def current(self) -> StreamQueue:
@@ -127,34 +139,45 @@ class Gpu:
         return self.client.device_time(self.clock.now())
 
     def launch(self, duration: float) -> None:
-        """Queue a kernel on the current stream; waits only if too many are outstanding."""
+        """Queue a kernel on the current stream; waits only if too many are outstanding, or a gate is closed."""
+        gate = self.gate
+        if gate is not None:
+            gate.enter()
         clock_now = self.clock.now()
         now = self.client.device_time(clock_now)
         full_until = self.timeline.launch(self.here.stream, duration, now)
         if clock_now - self._published > PUBLISH_EVERY_S:
             self._publish(clock_now)
         if full_until > now:
-            self.wait_for(full_until)
+            self._wait(full_until)
+        if gate is not None:
+            gate.launched(self.here.stream.tail)
 
     def copy_from_host(self, nbytes: int, *, pinned: bool, blocking: bool) -> None:
         """Queue a copy to the GPU; from pageable memory the host waits for it, as with CUDA."""
-        timeline = self.timeline
-        duration = self.kind.copy_seconds(nbytes, pinned=pinned)
-        end = timeline.occupy(timeline.from_host, self.current, duration, self.now())
+        end = self._copy(self.timeline.from_host, nbytes, pinned=pinned)
         if blocking or not pinned:
             self.wait_for(end)
 
     def copy_to_host(self, nbytes: int, *, pinned: bool = False, blocking: bool = True) -> None:
         """Queue a copy to the host and wait for it, unless it goes to pinned memory in the background."""
-        timeline = self.timeline
-        duration = self.kind.copy_seconds(nbytes, pinned=pinned)
-        end = timeline.occupy(timeline.to_host, self.current, duration, self.now())
+        end = self._copy(self.timeline.to_host, nbytes, pinned=pinned)
         if blocking or not pinned:
             self.wait_for(end)
 
+    def _copy(self, engine: Engine, nbytes: int, *, pinned: bool) -> float:
+        if self.gate is not None:
+            self.gate.enter()
+        duration = self.kind.copy_seconds(nbytes, pinned=pinned)
+        end = self.timeline.occupy(engine, self.current, duration, self.now())
+        if self.gate is not None:
+            self.gate.launched(end)
+        return end
+
     def free_memory(self) -> int:
         """Return the bytes that this process could still reserve."""
-        return self.client.free_memory()
+        free = self.client.free_memory()
+        return free if self.gate is None else min(free, self.gate.free_memory())
 
     def mark(self, stream: StreamQueue) -> float:
         """Return the position at which all that is queued on a stream will be done: an event's time."""
@@ -163,10 +186,22 @@ class Gpu:
     def is_past(self, position: float) -> bool:
         """Say whether a position was reached, without waiting."""
         self._publish(self.clock.now())
-        return self.now() >= position
+        past = self.now() >= position
+        if past:
+            self._settle()
+        return past
 
     def wait_for(self, position: float) -> None:
         """Make the host wait until a position is reached."""
+        self._wait(position)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Tell the gate if nothing is left to do: a job is done when a program has seen that it is."""
+        if self.gate is not None and self.now() >= self.timeline.tail:
+            self.gate.synchronised()
+
+    def _wait(self, position: float) -> None:
         before = self.clock.now()
         self._publish(before)
         if self.client.device_time(before) < position:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from gpuyard.emulation.node import ClientView, GpuView, NodeView, live_nodes
 from gpuyard.emulation.node import node as find_node
+from gpuyard.sharing.monitor import command_of
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,4 @@ def _gpu(view: GpuView) -> GpuReading:
 
 
 def _process(view: ClientView) -> ProcessReading:
-    return ProcessReading(view.pid, _command(view.pid), view.memory_bytes, view.utilisation)
-
-
-def _command(pid: int) -> str:
-    """The command line of a process, its program without the folder; empty if it has just ended."""
-    try:
-        program, *rest = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").rstrip("\0").split("\0")
-    except OSError:
-        return ""
-    return " ".join([Path(program).name, *rest])
+    return ProcessReading(view.pid, command_of(view.pid), view.memory_bytes, view.utilisation)

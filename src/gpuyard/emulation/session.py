@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.emulation.clock import Clock, DeviceClock, VirtualClock
 from gpuyard.emulation.device import Gpu, SoleGpuClient
 from gpuyard.emulation.node import GpuSlot, Node
@@ -18,6 +18,7 @@ from gpuyard.emulation.report import ProcessReport
 from gpuyard.emulation.settings import Settings
 from gpuyard.policies.timeshare import time_sharing
 from gpuyard.profiles.gpus import GpuKind, parse_gpus
+from gpuyard.sharing.group import Group, Membership
 
 SAVE_EVERY_S = 1.0
 """How often, in real seconds and at most, a process writes its part of the report, lest it be killed without one."""
@@ -41,6 +42,9 @@ class Session:
         """What remains to be done once everything is written and given back."""
         self._saved = -SAVE_EVERY_S
         self._gpus: dict[int, Gpu] = {}
+        self._membership: Membership | None = None
+        self._ungated = False
+        """Whether the gate could not be used, which is said once."""
         self._forked = self._inherited = False
         """Whether this is a child of a process that uses GPUs, or of one that uses none; it may connect by itself."""
         visible_gpus(len(self.machine), os.environ.get("CUDA_VISIBLE_DEVICES"))  # what is wrong already is said now
@@ -94,6 +98,8 @@ class Session:
             gpu.client.disconnect()
         if self.node is not None:
             self.node.close()
+        if self._membership is not None:
+            self._membership.group.close()
         while self.on_close:
             self.on_close.pop()()
 
@@ -112,6 +118,7 @@ class Session:
         self._forked = bool(self._gpus)
         self._inherited = True
         self._gpus = {}
+        self._membership = None
         self.on_close = []
         self.settings = replace(self.settings, report="")
 
@@ -143,8 +150,21 @@ class Session:
                 memory_limit=limit,
             )
             gpu = Gpu(index, kind, self.clock, client)
+            self._share(gpu, self.node.uuids[self.visible[index]])
         self._gpus[index] = gpu
         return gpu
+
+    def _share(self, gpu: Gpu, uuid: str) -> None:
+        """Put a GPU behind the gate of the group that the program is in, if it is in one."""
+        if not os.environ.get("GPUYARD_GATE") or self._ungated:
+            return
+        try:
+            self._membership = self._membership or Group.of_environment()
+            if self._membership is not None:
+                gpu.share_by(self._membership.connect(uuid))
+        except GpuyardError as error:
+            self._ungated = True
+            self.notice(f"this program is not gated: {error}")
 
 
 def open_node(settings: Settings, machine: tuple[GpuKind, ...]) -> Node:

@@ -19,7 +19,7 @@ MOST_WAITING = 240
 MOST_PLACES = 64
 """Of all turns of a service together: more are counted as if there were no more."""
 HALVINGS = 12
-ROUNDING = 1e-9
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class RandomTurn:
 
     def keeps(self, load: float, missed: float) -> bool:
         """Whether no more than such a part is missed if it is asked for this part of what it does evenly."""
-        return self._at_most(load) <= missed or self.missed(load) <= missed
+        return self._in_time and (self._at_most(load) <= missed or self.missed(load) <= missed)
 
     def _at_most(self, load: float) -> float:
         """What would be missed if every request had one chance only, and every round took its whole time."""
@@ -75,8 +75,8 @@ class RandomTurn:
 
     def most_load(self, missed: float) -> float:
         """What part of what it does evenly it may be asked for so that such a part is missed; 1 at the most."""
-        if self.keeps(1.0, missed):
-            return 1.0
+        if not self._in_time or self.keeps(1.0, missed):
+            return float(self._in_time)
         low = high = 1.0
         while not self.keeps(low, missed):
             low, high = low / 2, low
@@ -85,11 +85,16 @@ class RandomTurn:
             low, high = (middle, high) if self.keeps(middle, missed) else (low, middle)
         return low
 
+    @property
+    def _in_time(self) -> bool:
+        """Whether a request that just misses a batch is in time with the next."""
+        return self._rounds[0] > 0
+
     @cached_property
     def _rounds(self) -> tuple[int, float]:
         """How many rounds a request can wait for, and what is left over in milliseconds."""
-        window = self.slo_ms * (1 + ROUNDING) - self.batch_ms[-1]
-        rounds = min(int(window / self.round_ms), max(MOST_WAITING // self.places, 1))
+        window = self.slo_ms - self.batch_ms[-1]
+        rounds = min(int(window / self.round_ms + ROUNDING), max(MOST_WAITING // self.places, 1))
         return rounds, min(max(window - rounds * self.round_ms, 0.0), self.round_ms)
 
 

@@ -12,7 +12,7 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.covering import Relaxed, relaxed
 from gpuyard.policies.partition.filling import Filling
 from gpuyard.policies.partition.problem import Problem, Used
-from gpuyard.policies.partition.search import Search, undominated
+from gpuyard.policies.partition.search import Outcome, Search, undominated
 from gpuyard.policies.partition.ways import Space, Ways, best_first
 
 LISTED = 9
@@ -25,6 +25,8 @@ MOST_WAYS = 12_000
 """Among which whole numbers are looked for."""
 SEARCHED = 8
 """GPUs for which ways are searched; where more are needed, the linear programme fills the others."""
+FURTHER = (1.03, 1.06, 1.1)
+"""Times the rates for which a plan is looked for where a search for the rates themselves was cut off."""
 SCARCE = 1.5
 """By what each price in turn is raised for a further view of what is left."""
 LEAST_NEED = 0.15
@@ -48,7 +50,18 @@ def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> P
             best = _fewer(problem, numbers, free, other, best)
     if thorough is None or (best is not None and not fewest):
         return best
-    return thorough.plan(_limit(best, free), fewest=fewest) or best
+    found, certain = thorough.plan(_limit(best, free), fewest=fewest)
+    return found or best or (None if certain else _for_more(problem, numbers, free))
+
+
+def _for_more(problem: Problem, numbers: Ints, free: Ints) -> Plan | None:
+    """A plan for somewhat higher rates, which is one for these: where a search is cut off, that is a matter of luck."""
+    for factor in FURTHER:
+        more = _Thorough(problem.times(factor), numbers, free)
+        found, _ = more.plan(_limit(None, free), fewest=False)
+        if found is not None:
+            return found
+    return None
 
 
 def _limit(best: Plan | None, free: Ints) -> int:
@@ -91,19 +104,22 @@ class _Thorough:
     def needs_more_than(self, gpus: int) -> bool:
         return self.bound.at_least > gpus + ROUNDING
 
-    def plan(self, most: int, *, fewest: bool) -> Plan | None:
+    def plan(self, most: int, *, fewest: bool) -> tuple[Plan | None, bool]:
+        """A plan of so many GPUs at the most, if one is found, and whether it is certain that none is better."""
         if self.needs_more_than(most):
-            return None
+            return None, True
         space, bound = self.space, self.bound
         whole, left, free = self._whole(bound, self.problem.wanted[self.numbers])
         fixed = [self.problem.used(space, bound.ways, row, self.numbers) for row in whole]
         least = ceil(bound.at_least - ROUNDING) - len(whole) if fewest else most - len(whole)
+        certain = not whole
         for count in range(least, most - len(whole) + 1):
-            found = self._searched(space, bound, left, free, count)
-            if found is not None:
-                ways, chosen = found
-                return fixed + [self.problem.used(space, ways, row, self.numbers) for row in chosen.tolist()]
-        return None
+            ways, found = self._searched(space, bound, left, free, count)
+            certain &= found.complete
+            if found.chosen is not None:
+                rows = found.chosen.tolist()
+                return fixed + [self.problem.used(space, ways, row, self.numbers) for row in rows], certain
+        return None, certain
 
     def _whole(self, bound: Relaxed, wanted: Floats) -> tuple[list[int], Floats, Ints]:
         """Ways that the linear programme uses at least once, where more GPUs are needed than are searched."""
@@ -114,22 +130,21 @@ class _Thorough:
         free = self.free - np.bincount(bound.ways.kind[rows], minlength=len(self.free))
         return rows, left, free
 
-    def _searched(self, space: Space, bound: Relaxed, left: Floats, free: Ints, most: int) -> tuple[Ways, Ints] | None:
+    def _searched(self, space: Space, bound: Relaxed, left: Floats, free: Ints, most: int) -> tuple[Ways, Outcome]:
         prices, worth = self._views(space, bound, left)
         spare = np.sort(np.repeat(worth[0], free))[::-1][:most].sum() - left @ bound.prices
         ways = space.worth_at_least(bound.prices, left, worth[0] - spare - ROUNDING)
         ways = ways.take(best_first(ways.rates @ bound.prices - worth[0][ways.kind])[:MOST_WAYS])
         ways = ways.take(undominated(np.minimum(ways.rates, left), ways.kind))
+        found = Outcome(None, complete=True)
         if spare < -ROUNDING or not len(ways):
-            return None
+            return ways, found
         search = Search(ways, prices, worth, self._alike(left))
         for width in WIDTHS:
             found = search.fewest(left, free, most, min(width, max(STEPS // ways.rates.size, WIDTHS[0])))
-            if found.chosen is not None:
-                return ways, found.chosen
-            if found.complete:
-                return None
-        return None
+            if found.chosen is not None or found.complete:
+                break
+        return ways, found
 
     def _alike(self, left: Floats) -> Ints:
         """Services with the same model, SLO and GPU types, and as much to serve."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -72,6 +72,11 @@ class Problem:
     def loads(self) -> Loads:
         """What turns can take."""
         return loads(self.tail)
+
+    def times(self, factor: float) -> Problem:
+        """The same with so many times the rates."""
+        services = tuple(replace(each, rate_per_s=each.rate_per_s * factor) for each in self.services)
+        return replace(self, services=services)
 
     @cached_property
     def gpus(self) -> Ints:

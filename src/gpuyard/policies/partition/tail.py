@@ -32,8 +32,8 @@ PLACES = (*range(1, 33), *range(36, 65, 4))
 """Of batches in the table; more are counted as the last."""
 OCTAVES, STEPS = 4, 8
 """Windows in the table: from 1 to 2, 4, 8 and 16, in so many equal steps each."""
-SHRINKS = 5
-"""Steps of what a round shrinks by, from nothing to all."""
+SHRINKS = 10
+"""Steps of the square of what a round shrinks by, from nothing to all: it counts for the more, the more it is."""
 TABLE = Path(__file__).with_name("tail.npz")
 ROUNDING = 1e-6
 
@@ -77,7 +77,7 @@ class Loads:
         mantissa, exponent = np.frexp(np.clip(window, 1.0, 2.0**OCTAVES))
         at = _Point.of(
             np.asarray(alone).astype(np.int64), (exponent - 2 + 2.0 * mantissa) * STEPS,
-            np.clip(np.asarray(shrinks), 0.0, 1.0) * SHRINKS,
+            np.clip(np.asarray(shrinks), 0.0, 1.0) ** 2 * SHRINKS,
         )  # fmt: skip
         found = at.read(self.table, np.maximum(places.astype(np.int64), 1) - 1)
         together = np.asarray(together)

@@ -20,7 +20,7 @@ turn that finds nobody to have run one request.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil, floor
+from math import floor
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from gpuyard.core.arrays import Floats, Ints
 
 MOST_STATES = 260
 """Of the chain: longer windows are counted as this many places allow."""
+HALVINGS = 14
+"""Of the span in which a load is looked for: to a part of 10,000."""
 ROUNDING = 1e-9
 
 
@@ -39,7 +41,7 @@ def missed_part(
     `load` are requests in a round, `places` those of its batch. After a batch of 0, 1, … the turn comes again in
     `lengths`, the last of which is 1. Requests come in bunches of this size, all at once.
     """
-    window = min(window, _longest(places))
+    window = min(max(window, 0.0), _longest(places))
     rounds = floor(window + ROUNDING)
     rest = max(window - rounds, 0.0)
     first = places * rounds
@@ -72,7 +74,10 @@ def _longest(places: int) -> int:
 def largest_load(
     missed: float, places: int, window: float, lengths: Floats, *, alone: bool, bunch: int = 1
 ) -> float:  # fmt: skip
-    """Requests in a round of which this part is missed; a batch full at the most: more cannot be served evenly."""
+    """Requests in a round of which this part is missed; a batch full at the most: more cannot be served evenly.
+
+    The window is a round at the least: otherwise who comes just after a turn is missed, however few there are.
+    """
 
     def excess(log_load: float) -> float:
         part = missed_part(float(np.exp(log_load)), places, window, lengths, alone=alone, bunch=bunch)
@@ -84,7 +89,7 @@ def largest_load(
     low = high
     while excess(low) > 0:
         low -= 1.0
-    for _ in range(ceil(np.log2(1 / 1e-4))):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
     return float(np.exp(low))

@@ -1,0 +1,77 @@
+/* Which functions are hooked is one table; where they really are is looked up once the driver is loaded. */
+#define _GNU_SOURCE
+#include "real_driver.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "loaded_symbols.h"
+
+/* Here only their addresses matter. */
+#define DECLARE(name) void name(void);
+HOOKED(DECLARE)
+
+#define NAME(name) #name,
+static const char *const names[DRIVER_COUNT] = {HOOKED(NAME) CALLED(NAME)};
+#define ADDRESS(name) (void *)(uintptr_t)&name,
+static void *const ours[HOOKED_COUNT] = {HOOKED(ADDRESS)};
+static void *real[DRIVER_COUNT];
+static _Atomic bool is_loaded;
+
+typedef void *dlsym_function(void *, const char *);
+typedef void *dlvsym_function(void *, const char *, const char *);
+
+dlsym_function *system_dlsym(void) {
+    static _Atomic(dlsym_function *) found;
+    if (found == NULL) found = (dlsym_function *)next_loaded("dlsym");
+    return found;
+}
+
+dlvsym_function *system_dlvsym(void) {
+    static _Atomic(dlvsym_function *) found;
+    if (found == NULL) found = (dlvsym_function *)next_loaded("dlvsym");
+    return found;
+}
+
+static CUresult absent(void) { return CUDA_ERROR_NOT_FOUND; }
+
+static void *driver_handle(bool load) {
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    return driver == NULL && load ? dlopen("libcuda.so.1", RTLD_NOW) : driver;
+}
+
+static bool load(bool even_if_nobody_has) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    if (is_loaded) return true;
+    pthread_mutex_lock(&mutex);
+    void *driver = is_loaded ? NULL : driver_handle(even_if_nobody_has);
+    for (int i = 0; driver != NULL && i < DRIVER_COUNT; i++) real[i] = system_dlsym()(driver, names[i]);
+    if (driver != NULL) is_loaded = true;
+    pthread_mutex_unlock(&mutex);
+    return is_loaded;
+}
+
+void *real_function(enum driver_number number) {
+    bool found = (atomic_load_explicit(&is_loaded, memory_order_acquire) || load(true)) && real[number] != NULL;
+    return found ? real[number] : (void *)(uintptr_t)&absent;
+}
+
+void *replacement(void *address) {
+    if (address == NULL || !load(false)) return address;
+    for (int i = 0; i < HOOKED_COUNT; i++)
+        if (real[i] == address) return ours[i];
+    return address;
+}
+
+void *replacement_of(const char *name, void *address) {
+    for (int i = 0; i < HOOKED_COUNT; i++) {
+        if (strcmp(names[i], name) != 0) continue;
+        bool known = address != NULL && load(false) && real[i] != NULL;
+        if (address == ours[i]) return known ? address : NULL;
+        return known && address == real[i] ? ours[i] : address;
+    }
+    return address;
+}

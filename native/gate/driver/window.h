@@ -1,0 +1,12 @@
+/* The sliding window: groups of launches on a stream, of which the next waits until at most one is still queued. */
+#ifndef GPUYARD_GATE_WINDOW_H
+#define GPUYARD_GATE_WINDOW_H
+
+#include "streams.h"
+
+/* Before a launch: at the beginning of a group, waits for the end of the last but one. After it: at the end of a group,
+ * leaves an event behind. */
+void window_begins(struct stream_queue *queue);
+void window_ends(struct stream_queue *queue);
+
+#endif

@@ -1,0 +1,76 @@
+"""Lets any CUDA program take part in sharing: the library before the driver, and a few variables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from gpuyard.core.errors import InputError
+from gpuyard.core.units import amount
+from gpuyard.native import find
+from gpuyard.policies.timeshare.launch import LEVELS, Launching
+from gpuyard.sharing.calls import LIBRARY
+from gpuyard.sharing.commands import find_program, run_command, search_path
+
+LEVEL_NAMES = {"low": 0, "normal": 10, "high": 20}
+"""Priorities for people; any number from 0 to 63 will do."""
+BYTES = {"": 1e9, "mb": 1e6, "gb": 1e9, "mib": 2.0**20, "gib": 2.0**30}
+
+
+@dataclass(frozen=True)
+class ProgramTerms:
+    """What a program brings along."""
+
+    group: str = "default"
+    level: int = 0
+    sync_every: int = 0
+    window: int = 0
+    share: float = 1.0
+    slo_s: float = 0.0
+    memory_bytes: int | None = None
+
+    def environment(self) -> dict[str, str]:
+        """Return the variables that say so to the gate."""
+        values = {
+            "": self.group,
+            "_LEVEL": self.level,
+            "_SYNC_EVERY": self.sync_every,
+            "_WINDOW": self.window,
+            "_SHARE": self.share,
+            "_SLO": self.slo_s or None,
+            "_MEMORY": self.memory_bytes,
+        }
+        return {f"GPUYARD_GATE{name}": str(value) for name, value in values.items() if value is not None}
+
+
+def read_level(text: str) -> int:
+    """Read a priority: a name or a number."""
+    if text in LEVEL_NAMES:
+        return LEVEL_NAMES[text]
+    if not text.isascii() or not text.isdigit() or int(text) >= LEVELS:
+        names = ", ".join(LEVEL_NAMES)
+        raise InputError(f"is neither {names} nor a number from 0 to {LEVELS - 1}", field="priority", value=text)
+    return int(text)
+
+
+def read_memory(text: str) -> int | None:
+    """Read an amount of memory, as in 4GiB; None for no limit."""
+    return int(amount(text, BYTES, "memory")) if text else None
+
+
+def gated_environment(terms: ProgramTerms, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the environment of a program behind the gate; whatever else is preloaded stays."""
+    others = [each for each in environment.get("LD_PRELOAD", "").replace(":", " ").split() if LIBRARY not in each]
+    preloaded = ":".join([str(find(LIBRARY)), *others])
+    return {**environment, **terms.environment(), "LD_PRELOAD": preloaded, "PATH": search_path()}
+
+
+def share_program(command: Sequence[str], terms: ProgramTerms, policy: Launching | None) -> int:
+    """Run a command behind the gate, and return its exit code; with a policy, control its group meanwhile."""
+    from gpuyard.sharing.controller import controlling
+
+    program, environment = find_program(command), gated_environment(terms)
+    with controlling(terms.group, policy) if policy is not None else nullcontext():
+        return run_command([program, *command[1:]], environment).exit_code

@@ -1,0 +1,99 @@
+"""Experiments of sharing with real processes on the emulated driver: who waited for whom, by counts."""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuyard.cli import main
+from gpuyard.core.errors import GpuyardError
+from gpuyard.core.sharing import KernelSequence, SharedJob, SharingExperiment
+from gpuyard.emulation.shared_experiment import emulate_sharing, share_in_processes
+
+BACKGROUND = SharedJob("background", KernelSequence.uniform(100, 3e-4), sync_every=4, least_jobs=6)
+URGENT = SharedJob("urgent", KernelSequence.uniform(30, 1e-4), 1, thinks_s=(0.02,), least_jobs=6)
+
+
+def test_the_urgent_job_goes_first_and_the_background_job_keeps_its_cap() -> None:
+    background, urgent = share_in_processes(SharingExperiment((BACKGROUND, URGENT), 0.2), speed=1.0)
+    assert all(row["preemptions"] == row["syncs"] == 0 for row in urgent.rows)
+    assert urgent.longest_queue == 30
+    assert background.longest_queue == 4
+    assert sum(row["preemptions"] for row in background.rows) > 0
+    for row in background.rows:  # a drain that a preemption brings begins the count of four anew
+        assert 100 // 4 - row["preemptions"] <= row["syncs"] <= 100 // 4
+    assert min(len(background.rows), len(urgent.rows)) >= 6
+
+
+def test_without_a_gate_nobody_waits() -> None:
+    jobs = (replace(BACKGROUND, sync_every=0), URGENT)
+    for record in share_in_processes(SharingExperiment(jobs, 0.1, policy="none"), speed=1.0):
+        assert all(row["preemptions"] == row["syncs"] == row["waited_s"] == 0 for row in record.rows)
+
+
+def test_a_policy_of_the_simulator_decides() -> None:
+    jobs = tuple(replace(BACKGROUND, name=f"job {priority}", priority=priority, sync_every=0) for priority in (0, 1))
+    records = share_in_processes(SharingExperiment(jobs, 0.1, policy="reef"), speed=1.0)
+    assert [record.longest_queue for record in records] == [100, 100], "before the start there is no policy"
+    assert all(row["syncs"] >= 100 // 4 - row["preemptions"] for row in records[0].rows)
+    assert all((row["syncs"], row["preemptions"]) == (25, 0) for row in records[1].rows)
+
+
+def test_kernels_of_several_lengths_on_several_streams_with_layers() -> None:
+    sequence = KernelSequence((1e-4, 2e-4, 1e-4, 5e-5), (2, 4))
+    job = SharedJob("mixed", sequence, streams=2, layers=True, least_jobs=3)
+    (record,) = share_in_processes(SharingExperiment((job,), 1e-3, policy="pipeswitch"), speed=1.0)
+    assert len(record.rows) >= 3
+    assert all(row["finish_s"] - row["start_s"] >= 2.5e-4 for row in record.rows), (
+        "less than the GPU takes is impossible"
+    )
+
+
+def test_jobs_come_when_they_are_due() -> None:
+    job = replace(URGENT, arrivals_s=(0.0, 0.001, 0.05))
+    (record,) = share_in_processes(SharingExperiment((job,), 1.0), speed=1.0)
+    assert [row["arrival_s"] for row in record.rows] == [0.0, 0.001, 0.05]
+    assert all(row["start_s"] >= row["arrival_s"] for row in record.rows)
+
+
+def test_a_run_has_what_a_simulated_one_has() -> None:
+    run = emulate_sharing(SharingExperiment((BACKGROUND, URGENT), 0.1), 1.0, {"experiment": "x"})
+    assert (run.info["world"], run.info["kind"], run.info["experiment"]) == ("emulated", "sharing", "x")
+    assert run["processes"]["job"].to_list() == ["background", "urgent"]
+    assert run["completions"].filter(~run["completions"]["measured"]).height == 2  # the first job of each
+    assert (run["processes"]["slowdown"] > 0).all()
+
+
+def test_a_process_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUYARD_CLOCK", "no such clock")
+    with pytest.raises(GpuyardError, match="'urgent' ended before it was ready"):
+        share_in_processes(SharingExperiment((URGENT,), 0.1), speed=1.0)
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    example = Path(__file__).resolve().parents[2] / "examples" / "sharing" / "trade-off.json"
+    options = [
+        "--world",
+        "emulated",
+        "--policy",
+        "priority:sync=10",
+        "--seconds",
+        "0.3",
+        "--format",
+        "json",
+        "--no-figures",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main(["share", str(example), *options, "--no-figures", "--quiet"])
+    assert not ended.value.code
+    rows = {row["job"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["urgent"]["preemptions"] == 0
+    assert rows["background"]["preemptions"] > 0
+    (log,) = tmp_path.glob("runs/*-logs/urgent.csv")
+    with log.open() as file:
+        assert next(csv.reader(file))[:3] == ["start_timestamp_ns", "end_timestamp_ns", "jct_ms"]

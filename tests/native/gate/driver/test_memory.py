@@ -1,0 +1,113 @@
+"""A limit on memory: every kind of allocation counts, every kind of freeing is credited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.native.gate.driver.programs import run
+
+FORMS = {
+    "plain": ("cuda.cuMemAlloc_v2(ref, size(BYTES))", "cuda.cuMemFree_v2(made)"),
+    "managed": ("cuda.cuMemAllocManaged(ref, size(BYTES), 1)", "cuda.cuMemFree_v2(made)"),
+    "queued": ("cuda.cuMemAllocAsync(ref, size(BYTES), None)", "cuda.cuMemFreeAsync(made, None)"),
+    "pool": ("cuda.cuMemAllocFromPoolAsync(ref, size(BYTES), None, None)", "cuda.cuMemFreeAsync(made, None)"),
+    "pitch": (
+        "cuda.cuMemAllocPitch_v2(ref, ctypes.byref(size()), size(500), size(BYTES // 512), 4)",
+        "cuda.cuMemFree_v2(made)",
+    ),
+    "physical": ("cuda.cuMemCreate(ref, size(BYTES), on_gpu, 0)", "cuda.cuMemRelease(made)"),
+    "array": ("cuda.cuArrayCreate_v2(ref, shape(BYTES // 4, 1))", "cuda.cuArrayDestroy(ctypes.c_void_p(made.value))"),
+}
+HELPERS = """
+size = ctypes.c_size_t
+made = ctypes.c_uint64()
+ref = ctypes.byref(made)
+on_gpu = (ctypes.c_uint * 8)(1, 0, 1, 0)
+def shape(width, height):
+    class Shape(ctypes.Structure):
+        _fields_ = [("width", size), ("height", size), ("format", ctypes.c_uint), ("channels", ctypes.c_uint)]
+    return ctypes.byref(Shape(width, height, 0x20, 1))
+def info():
+    free, total = size(), size()
+    check(cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)))
+    return [free.value, total.value]
+"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_what_is_freed_can_be_allocated_again(still: Path, form: str) -> None:
+    """The limit has room for one of them, and the GPU for many."""
+    allocate, free = FORMS[form]
+    shown = run(
+        still,
+        HELPERS
+        + f"""
+BYTES = 51200
+codes = []
+for _ in range(3):
+    codes.append({allocate})
+    kept = made.value
+    codes.append({allocate})
+    made.value = kept
+    codes.append(mine().memory_used)
+    check({free})
+codes.append(mine().memory_used)
+show(codes=codes, free=info())
+""",
+        memory=60000,
+    )
+    assert shown == {"codes": [0, 2, 51200] * 3 + [0], "free": [60000, 60000]}
+
+
+def test_a_program_sees_a_gpu_no_larger_than_its_limit(still: Path) -> None:
+    shown = run(
+        still,
+        HELPERS
+        + """
+total = size()
+check(cuda.cuDeviceTotalMem_v2(ctypes.byref(total), 0))
+before = info()
+allocate(1000)
+show(total=total.value, before=before, after=info())
+""",
+        memory=4000,
+    )
+    assert shown == {"total": 4000, "before": [4000, 4000], "after": [3000, 4000]}
+
+
+def test_without_a_limit_a_program_sees_the_gpu_as_it_is_and_its_use_is_counted(still: Path) -> None:
+    shown = run(still, HELPERS + "allocate(1000)\nshow(info=info(), used=mine().memory_used)")
+    assert shown == {"info": [999000, 1000000], "used": 1000}
+
+
+def test_a_gpu_that_has_less_left_than_the_limit_says_so(still: Path) -> None:
+    shown = run(
+        still, HELPERS + "show(code=allocate(1500000)[0], used=mine().memory_used, info=info())", memory=2000000
+    )
+    assert shown == {"code": 2, "used": 0, "info": [1000000, 1000000]}
+
+
+def test_physical_memory_with_several_users_is_credited_with_the_last(still: Path) -> None:
+    shown = run(
+        still,
+        HELPERS
+        + """
+check(cuda.cuMemCreate(ref, size(512), on_gpu, 0))
+again = ctypes.c_uint64()
+check(cuda.cuMemRetainAllocationHandle(ctypes.byref(again), ctypes.c_void_p(made.value)))
+used = []
+for _ in range(2):
+    check(cuda.cuMemRelease(made))
+    used.append(mine().memory_used)
+show(used=used)
+""",
+    )
+    assert shown == {"used": [512, 0]}
+
+
+def test_memory_that_is_freed_with_the_context_returns(still: Path) -> None:
+    shown = run(
+        still, HELPERS + "allocate(700)\ncheck(cuda.cuDevicePrimaryCtxReset_v2(0))\nshow(used=mine().memory_used)"
+    )
+    assert shown == {"used": 0}

@@ -1,0 +1,95 @@
+"""Policies decide by what clients of a gate claim: the objects of the simulator, on the counters of processes."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, LaunchTerms, StrictPriority
+from gpuyard.sharing.calls import UNGATED, Drain
+from gpuyard.sharing.claims import GpuClaims, claim_of, words_of
+from gpuyard.sharing.group import Group, Terms
+
+
+@pytest.fixture
+def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Group:
+    monkeypatch.setenv("GPUYARD_SHM", str(tmp_path))
+    return Group("test")
+
+
+CLAIMS = st.lists(
+    st.builds(LaunchClaim, st.just(""), st.integers(0, 63), gated=st.booleans(), active=st.booleans()), max_size=12
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(claims=CLAIMS)
+def test_the_gate_by_itself_is_strict_priority(group: Group, claims: list[LaunchClaim]) -> None:
+    """Priorities as levels, and the levels that the policy gives, stop the same clients."""
+    levels = [terms.level for terms in StrictPriority().terms(claims)]
+    highest = max(
+        (level for level, claim in zip(levels, claims, strict=True) if claim.active and level is not None), default=-1
+    )
+    meant = [level is not None and level < highest for level in levels]
+    clients = [group.connect("gpu", Terms(claim.priority if claim.gated else UNGATED)) for claim in claims]
+    for client, claim in zip(clients, claims, strict=True):
+        if claim.active:
+            client.arrive()
+    assert [bool(client.stop[0]) for client in clients] == meant
+    for client in clients:
+        client.disconnect()
+
+
+def test_a_claim_is_what_a_client_brought_along_and_has_counted(group: Group) -> None:
+    client = group.connect("gpu", Terms(3, sync_every=5), share=0.5, slo_s=0.2)
+    for _ in range(2):  # two jobs of four launches
+        client.arrive()
+        for _ in range(4):
+            client.launched()
+        client.drained(4)
+    client.arrive()
+    client.launched()
+    (state,) = group.look(0).clients
+    claim = claim_of(state, state.job_since_ns + 2_000_000, owed_s=0.25)
+    assert (claim.priority, claim.share, claim.slo_s, claim.gated, claim.own) == (3, 0.5, 0.2, True, Cap(sync_every=5))
+    assert (claim.active, claim.in_flight, claim.owed_s, claim.running_s) == (True, 1, 0.25, 0.002)
+    assert claim.kernels == pytest.approx(9 / 2)  # launches for each job that is done
+    assert claim.kernel_s == pytest.approx(state.busy_ns / 8 / 1e9)
+    assert claim.remaining_s == pytest.approx((9 / 2 - 1) * claim.kernel_s)
+    assert claim.longest_queue == inf  # it has a cap, so nobody knows
+
+
+def test_who_is_new_or_ungated_claims_little(group: Group) -> None:
+    group.connect("gpu", Terms(UNGATED))
+    (state,) = group.look(0).clients
+    claim = claim_of(state, state.job_since_ns)
+    assert (claim.gated, claim.priority, claim.slo_s, claim.kernels, claim.kernel_s) == (False, 0, inf, 0.0, 0.0)
+
+
+def test_terms_become_words() -> None:
+    terms = [LaunchTerms(None), LaunchTerms(2, Cap(sync_every=4)), LaunchTerms(0, Cap(window=3))]
+    assert words_of(terms) == [Terms(UNGATED), Terms(2, sync_every=4), Terms(0, window=3)]
+
+
+def test_gpu_time_is_owed_to_whoever_had_less_than_its_share_also_after_others_have_left(group: Group) -> None:
+    claims = GpuClaims(over_s=100.0)
+    first, second, third = (group.connect("gpu", share=0.5) for _ in range(3))
+    for client in (first, second):
+        client.arrive()
+        client.launched()
+    claims.of(group.look(0))
+    first.drained(1, Drain.CAP)  # only the second goes on
+    for _ in range(3):
+        owed = [claim.owed_s for claim in claims.of(group.look(0))]
+    assert owed[0] > 0 > owed[1]
+    assert owed[0] == pytest.approx(-owed[1])
+    assert owed[2] == 0.0  # wants nothing
+    first.disconnect()
+    left = claims.of(group.look(0))
+    assert [claim.client for claim in left] == ["2", "3"]
+    assert left[0].owed_s <= owed[1]
+    third.disconnect()
