@@ -9,7 +9,7 @@ from benchmarks.zoo.inference import write_inference
 from gpuyard.profiles import canonical, load_zoo
 from gpuyard.profiles.files import parse
 from gpuyard.profiles.inference import InferenceModel, bundled_inference, gpulet_ids, inference_model, serving_gpu
-from gpuyard.profiles.serving_parts import DATATYPES
+from gpuyard.profiles.serving_parts import DATATYPES, LatencyProfile
 from gpuyard.serving.protocol import tensors
 
 BUNDLED = Path(__file__).resolve().parents[2] / "src" / "gpuyard" / "profiles" / "zoo" / "inference.yaml"
@@ -35,6 +35,12 @@ def test_between_measured_batches(batch: int, percent: int, measured: float, pub
     assert model.measured_ms(batch, percent) == pytest.approx(measured)
     assert model.published_ms(batch, percent) == pytest.approx(published)
     assert model.cautious_ms(batch, percent) == pytest.approx(max(measured, published))
+
+
+def test_a_slice_is_found_by_its_part_though_a_part_is_not_exactly_hundredths() -> None:
+    """0.29 * 100 is 28.999999999999996."""
+    profile = LatencyProfile("V100", {percent: {1: float(percent)} for percent in range(1, 101)})
+    assert [profile.at(1, percent / 100) for percent in range(1, 101)] == [percent / 1e3 for percent in range(1, 101)]
 
 
 def test_the_bundled_file_keeps_the_schema_it_is_not_checked_against_at_start() -> None:

@@ -10,6 +10,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import pytest
+from tests.simulation.serving.builders import deployed, part, steady
 
 from gpuyard.core.application import Application, Stage
 from gpuyard.core.service import Service
@@ -197,6 +198,22 @@ def test_the_server_does_with_applications_what_the_simulator_does(scale: float,
     if scale > 2:
         assert {fate for fate, _ in expected} >= {"served", "dropped", "refused"}
     assert sum(each.pending for each in server.statistics[len(services) :]) == 0
+
+
+def test_an_answer_tells_the_longest_batch_of_a_stage_that_is_asked_several_times() -> None:
+    # Three of them in batches of two: 10 + 5 ms, and 10 ms for the last one alone, who waited for the others.
+    whole = Application("app", 10.0, 100.0, (Stage("cars", "m", (), 3.0),))
+    services = [Service("app/cars", "m", 30.0, 100.0)]
+    slices = [part(100, ("app/cars", 2))]
+    server = Staged(deployed(services, slices, {"m": steady(10.0, 5.0)}, applications=(whole,)))
+    of = server.applications.find("app")
+    assert of is not None
+    answers: list[InferAnswer | ProtocolError] = []
+    server.start(server.applications.begin(of, InferRequest("app", 1, ()), answers.append, 0.0), 0.0)
+    server.pass_to(inf)
+    [answer] = answers
+    assert isinstance(answer, InferAnswer)
+    assert (answer.timing.queue_s, answer.timing.compute_s) == pytest.approx((0.010, 0.015))
 
 
 def test_a_checked_plan_answers_evenly_spaced_requests_in_time() -> None:

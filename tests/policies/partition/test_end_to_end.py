@@ -141,6 +141,15 @@ def test_time_is_set_aside_for_bunches_where_the_parts_alone_would_not_do(rate: 
     assert found["faces"].bunch == pytest.approx(1 + rate * found["find"].end_s)
 
 
+def test_time_set_aside_where_bunches_come_takes_fewer_gpus_than_less_time_for_all() -> None:
+    """If no stage were known to exceed its part, only a part of the whole SLO could be split, which takes three."""
+    whole = Application("pets", 200.0, 200.0, (Stage("find", "ssd-mobilenetv1"), Stage("name", "resnet50", ("find",))))
+    deployment = planned((whole,), (), Elastic(), 4)
+    assert not deployment.plan.unserved
+    assert deployment.violations() == []
+    assert deployment.plan.gpus == 2
+
+
 def test_an_application_that_cannot_be_in_time_is_told_of() -> None:
     own = (Stage("find", "ssd-mobilenetv1", slo_ms=100.0), Stage("faces", "vgg16", ("find",), slo_ms=102.0))
     deployment = planned((Application("traffic", 300.0, 202.0, own),), (), Elastic(), 4)

@@ -176,6 +176,15 @@ def test_it_grows_at_once_and_shrinks_when_the_lull_lasts() -> None:
     assert replanner.deployment.violations() == []
 
 
+def test_a_rate_that_calls_for_no_other_slices_is_planned_for_from_then_on() -> None:
+    replanner = Replanner(deployed(), POLICY, shrink=False)
+    slices = replanner.deployment.plan.slices
+    assert follow(replanner, RATES | {"words": 40.0}, 8) == []
+    assert replanner.deployment.plan.slices == slices
+    assert 40.0 <= replanner.deployment.service["words"].rate_per_s < 50.0
+    assert replanner.deployment.service["faces"].rate_per_s == 200.0
+
+
 def test_an_idle_service_leaves_and_comes_back() -> None:
     replanner = Replanner(deployed(), POLICY)
     follow(replanner, RATES | {"words": 0.0}, 8)

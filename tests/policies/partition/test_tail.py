@@ -6,12 +6,17 @@ from math import exp, factorial, floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.builders import examples
 
+from gpuyard.core.service import Service
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.check_tail import RandomTurn
+from gpuyard.policies.partition.deployment import Deployment, serving_cluster
+from gpuyard.policies.partition.latency import by_node
 from gpuyard.policies.partition.tail import COUNTED, MOST, TAILS, loads
+from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.policies.partition.waiting import even_lengths, largest_load, missed_part
 
 
@@ -83,6 +88,8 @@ TURNS = {
 
 @settings(max_examples=examples(40))
 @given(load=st.floats(0.1, 1.0), **TURNS)
+@example(load=0.6, places=1, window=1.5, shrinks=0.9, alone=False)  # after nobody, a turn comes as after one request
+@example(load=0.6, places=2, window=1.95, shrinks=0.9, alone=True)  # and sooner than what is left of the window
 def test_the_check_finds_the_same_in_its_own_way(
     load: float, places: int, window: float, shrinks: float, alone: bool
 ) -> None:
@@ -131,6 +138,44 @@ def test_bunches_are_never_more_than_the_chain_allows(
     lengths = even_lengths(places, shrinks, alone=alone)
     if part:
         assert missed_part(part * places, places, window, lengths, alone=alone, bunch=bunch) <= (1.0 - tail) * 1.02
+
+
+@pytest.mark.parametrize(("tail", "most"), [(0.8, 1.0), (0.81, MOST), (0.9, MOST), (0.99, MOST)])
+def test_a_turn_is_asked_for_all_that_it_can_do_where_more_than_a_tenth_may_be_missed(tail: float, most: float) -> None:
+    """With all the time there may be; 0.81 is planned for as 0.9."""
+    assert float(loads(tail).part(32, 16.0, 1.0, True)) == pytest.approx(most)
+
+
+@pytest.mark.parametrize(("window", "as_one"), [(3.0, 1.0), (4.0, 1.5), (5.0, 2.0)])
+def test_a_bunch_that_takes_two_rounds_is_one_request_that_takes_as_long(window: float, as_one: float) -> None:
+    """Its second half begins a round after the first, which may thus wait for one round less: for half as many, of two
+    rounds each.
+    """
+    for places in (1, 3):
+        found = float(loads(0.99).part(places, window, 0.0, True, bunch=2 * places))
+        assert found == pytest.approx(float(loads(0.99).part(1, as_one, 0.0, True)))
+        assert found > 0.0
+        assert float(loads(0.99).part(places, 2.9, 0.0, True, bunch=2 * places)) == 0.0
+
+
+def whole_gpu(gpu: int) -> Slice:
+    """Four requests in 20 ms: 200 a second."""
+    return Slice("node0", gpu, 1000, 2.0, (Turn("a", 4, 0.02),), 0.02)
+
+
+def test_a_slice_among_others_is_loaded_as_one_of_all_that_the_rate_needs() -> None:
+    cluster = serving_cluster("2x2080ti")
+    latency = by_node(Deployment((), cluster, PartitionPlan(())).latency, cluster)
+
+    def taken(rate: float, gpus: int, *, among_others: bool) -> float:
+        services: dict[int | str, Service] = {"a": Service("a", "resnet50", rate, 60.0)}
+        slices = [whole_gpu(gpu) for gpu in range(gpus)]
+        return service_rates(slices, services, latency, 0.99, among_others=among_others)["a"]
+
+    alone = taken(100.0, 1, among_others=False)
+    assert taken(400.0, 1, among_others=True) == pytest.approx(taken(400.0, 2, among_others=False) / 2)
+    assert taken(400.0, 1, among_others=True) > alone
+    assert taken(100.0, 1, among_others=True) == alone  # what is there counts, though the rate needs less
 
 
 def test_more_time_and_more_places_never_take_less() -> None:

@@ -16,7 +16,7 @@ from gpuyard.policies.partition.deployment import Deployment, known_models, serv
 from gpuyard.policies.partition.elastic import Elastic
 from gpuyard.policies.partition.tracking import Tracking
 from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
-from gpuyard.simulation.serving.following import Replanning
+from gpuyard.simulation.serving.following import FollowedServer, Replanning
 from gpuyard.simulation.serving.tables import requests_table
 from gpuyard.simulation.serving.world import open_server
 from gpuyard.traces.arrivals import fluctuating, poisson
@@ -107,6 +107,21 @@ def test_no_request_is_lost_or_run_twice_whatever_the_slices_become(data: st.Dat
     busy = run.group_by("slice", "start_s").agg(pl.col("finish_s").first()).sort("slice", "start_s")
     for _, batches in busy.group_by("slice"):
         assert (batches["start_s"][1:] >= batches["finish_s"][:-1] - 1e-12).all()
+
+
+def test_only_slices_that_are_cut_anew_or_load_a_model_take_time_to_prepare() -> None:
+    before = deployed(SERVICES, [part(50, ("a", 1)), part(50, ("b", 1))], LATENCIES)
+    other_batch = deployed(SERVICES, [part(50, ("a", 4)), part(50, ("b", 1))], LATENCIES)
+    cut_anew = deployed(SERVICES, [part(60, ("a", 4)), part(40, ("b", 1))], LATENCIES)
+    server = open_server(before, requests(SERVICES, a=[0.0, 30.0, 50.0, 70.0]))
+    world = FollowedServer(server, Replanning(Elastic(), Tracking(period_s=20.0), preparation_s=12.0), lambda: None)
+    for decision in (other_batch, cut_anew):
+        assert world.wait(None)
+        world.apply(decision)
+    assert world.wait(None)
+    assert world.switches == 2
+    server.close()
+    assert sorted({each.start_s for each in server.spans}) == [0.0, 20.0, 40.0 + 12.0]
 
 
 def rising() -> tuple[Deployment, Elastic]:

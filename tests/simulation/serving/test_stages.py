@@ -26,12 +26,15 @@ def application(slo_ms: float, *stages: Stage, name: str = "app") -> Application
     return Application(name, 10.0, slo_ms, stages)
 
 
-def served(of: Application, *slices: Slice, others: tuple[Service, ...] = (), **times_s: list[float]) -> Run:
+def served(
+    of: Application, *slices: Slice, others: tuple[Service, ...] = (), buffer: float = 1.0, **times_s: list[float]
+) -> Run:
     """Requests at these times, for slices on GPUs of their own."""
     stages = [Service(of.service_id(each.name), each.model, 10.0, of.slo_ms / 2) for each in of.stages]
     services = [*others, *stages]
     deployment = deployed(services, list(slices), LATENCIES, gpus=len(slices), applications=(of,))
-    return simulate_serving(deployment, requests([*services, of.as_service()], **times_s))
+    arrivals = requests([*services, of.as_service()], **times_s)
+    return simulate_serving(deployment, arrivals, ServingOptions(buffer=buffer))
 
 
 def rounded(column: pl.Series) -> list[float | None]:
@@ -73,6 +76,15 @@ def test_what_an_early_stage_leaves_a_later_one_may_use() -> None:
     slices = [part(100, ("app/find", 1)), part(100, ("app/faces", 1), gpu=1)]
     run = served(whole, *slices, app=[0.0])
     assert run["requests"]["outcome"].to_list() == ["served"]
+
+
+def test_a_stage_is_late_if_the_whole_is() -> None:
+    # Batches take twice as long as planned: find ends at 20 ms, cars 40 ms later, within 50 by itself.
+    whole = application(50.0, Stage("find", "ten"), Stage("cars", "twenty", ("find",)))
+    slices = [part(100, ("app/find", 1)), part(100, ("app/cars", 1), gpu=1)]
+    run = served(whole, *slices, buffer=2.0, app=[0.0])
+    assert run["requests"]["outcome"].to_list() == ["late"]
+    assert run["stage_requests"].select("service", "outcome").rows() == [("app/find", "served"), ("app/cars", "late")]
 
 
 def test_who_cannot_be_in_time_with_all_stages_is_refused_at_once() -> None:
