@@ -42,7 +42,8 @@ def _say_more(told: dict[str, Any]) -> None:
     for each in told["violations"]:
         say(f"not kept: {each}")
     for each in told["unserved"]:
-        say(f"not served: {each['rate']:g} requests/s of {each['service']}: {each['reason']}")
+        what = f"{each['rate']:g} requests/s of {each['service']}" if each["rate"] else each["service"]
+        say(f"not {'served' if each['rate'] else 'promised'}: {what}: {each['reason']}")
     if "moves" in told:
         count = len(told["moves"])
         say(f"{count or 'no'} move{'' if count == 1 else 's'}{':' if count else ''}")
@@ -56,8 +57,8 @@ def _say_missed(told: dict[str, Any]) -> None:
     if expected:
         worst = max(expected, key=lambda name: expected[name])
         part = expected[worst]
-        most = f"{part:.2%} of {worst}" if part >= SHOWN_PART else f"less than {SHOWN_PART:.2%} of any service"
-        say(f"expected of requests at random: {most} not in time")
+        most = f"{part:.2%} of {worst}" if part >= SHOWN_PART else f"{SHOWN_PART:.2%} of any service"
+        say(f"expected of requests at random: at most {most} not in time")
 
 
 def show_outlooks(present: Outlook, others: Sequence[tuple[str, Outlook]], format: Format) -> None:

@@ -82,7 +82,7 @@ class Filling:
         of = self.problem
         return [
             {
-                percent: Slots(table, turns, of.half_slo_ms, of.most_models, of.loads, of.wanted)
+                percent: Slots(table, turns, of.half_slo_ms, of.most_models, of.loads, of.evenly)
                 for percent, turns in table.turns.items()
             }
             for table in of.tables

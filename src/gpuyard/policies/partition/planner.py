@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
@@ -13,7 +14,7 @@ from gpuyard.policies.partition.covering import Relaxed, relaxed
 from gpuyard.policies.partition.filling import Filling
 from gpuyard.policies.partition.problem import Problem, Used
 from gpuyard.policies.partition.search import Outcome, Search, undominated
-from gpuyard.policies.partition.ways import Space, Ways, best_first
+from gpuyard.policies.partition.ways import Space, TooManyWaysError, Ways, best_first
 
 LISTED = 9
 """Services of which all contents are listed."""
@@ -31,6 +32,8 @@ SCARCE = 1.5
 """By what each price in turn is raised for a further view of what is left."""
 LEAST_NEED = 0.15
 """What a service counts for, in GPUs: however low its rate is, it needs a turn."""
+EVENLY_MORE = (3.0, 2.0, 1.5, 1.25, 1.1, 1.0)
+"""Times the rates that are planned for where requests are not promised to be in time."""
 ROUNDING = 1e-6
 
 Plan = list[Used]
@@ -42,13 +45,19 @@ def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> P
     best = _fewer(problem, numbers, free, need, None)
     if best is not None and (not fewest or len(best) <= 1):
         return best
-    thorough = _Thorough(problem, numbers, free) if len(numbers) <= LISTED else None
-    if thorough is not None and thorough.needs_more_than(_limit(best, free)):
+    if len(numbers) <= LISTED:
+        with suppress(TooManyWaysError):  # then filling has to do, as for more services
+            return _thoroughly(problem, numbers, free, best, fewest=fewest)
+    return _otherwise_filled(problem, numbers, free, best, fewest=fewest)
+
+
+def _thoroughly(problem: Problem, numbers: Ints, free: Ints, best: Plan | None, *, fewest: bool) -> Plan | None:
+    """What a search finds, if there can be anything better than the best so far."""
+    thorough = _Thorough(problem, numbers, free)
+    if thorough.needs_more_than(_limit(best, free)):
         return best
-    for other in (np.maximum(need, LEAST_NEED), np.sqrt(need)):
-        if best is None or fewest:
-            best = _fewer(problem, numbers, free, other, best)
-    if thorough is None or (best is not None and not fewest):
+    best = _otherwise_filled(problem, numbers, free, best, fewest=fewest)
+    if best is not None and not fewest:
         return best
     found, certain = thorough.plan(_limit(best, free), fewest=fewest)
     return found or best or (None if certain else _for_more(problem, numbers, free))
@@ -62,6 +71,15 @@ def _for_more(problem: Problem, numbers: Ints, free: Ints) -> Plan | None:
         if found is not None:
             return found
     return None
+
+
+def _otherwise_filled(problem: Problem, numbers: Ints, free: Ints, best: Plan | None, *, fewest: bool) -> Plan | None:
+    """What filling comes to where services count for more or less than what they need."""
+    need = problem.wanted / problem.alone
+    for other in (np.maximum(need, LEAST_NEED), np.sqrt(need)):
+        if best is None or fewest:
+            best = _fewer(problem, numbers, free, other, best)
+    return best
 
 
 def _limit(best: Plan | None, free: Ints) -> int:
@@ -172,14 +190,17 @@ class _Thorough:
 
 
 def planned(problem: Problem, *, fewest: bool) -> Plan:
-    """Serve all, with headroom or without; else by priority, and among equals the least demanding first."""
+    """Serve all, at random or else evenly; else by priority, and among equals the least demanding first.
+
+    Where requests at random cannot all be promised to be in time, as many times the rates as can be are planned for.
+    """
     if not len(problem.able):
         return []
-    for each in (problem, replace(problem, tail=None)):
-        found = served_by(each, problem.able, problem.gpus, fewest=fewest)
-        if found is not None:
-            return found
-    return _by_priority(problem)
+    found = served_by(problem, problem.able, problem.gpus, fewest=fewest)
+    for factor in EVENLY_MORE if found is None else ():
+        evenly = replace(problem, tail=None).times(factor)
+        found = found or served_by(evenly, problem.able, problem.gpus, fewest=fewest)
+    return _by_priority(problem) if found is None else found
 
 
 def _by_priority(problem: Problem) -> Plan:

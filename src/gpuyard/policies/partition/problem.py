@@ -25,6 +25,7 @@ from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 NEEDED = "more GPUs are needed than there are"
 HEADROOM = "its rate is served, but not its peaks: more GPUs are needed than there are"
 ROUNDING = 1e-6
+HALVINGS = 8
 NEIGHBOUR = 0.12
 """A usual pressure of what is on the other slice."""
 
@@ -91,20 +92,29 @@ class Problem:
 
     @cached_property
     def able(self) -> Ints:
-        """Services that a whole GPU of some type answers in time, one request at a time."""
+        """Services that a whole GPU of some type has room for, and answers in time, one request at a time."""
         fits = [min(self._fastest(n), default=np.inf) <= each.slo_ms for n, each in enumerate(self.services)]
         return np.flatnonzero(fits)
 
     def _fastest(self, number: int) -> list[float]:
         model = self.services[number].model
-        return [2 * self.latency[each].alone_ms(model, 1, WHOLE_GPU) for each in self.types[number]]
+        roomy = [self.latency[each] for each in self.types[number] if self._left_mb(model, each) >= 0]
+        return [2 * each.alone_ms(model, 1, WHOLE_GPU) for each in roomy]
+
+    def _left_mb(self, model: str, gpu_type: str) -> float:
+        """What a whole GPU has left beside this one model."""
+        gpu = self.latency[gpu_type].gpu
+        return USABLE_MEMORY * gpu.memory_mb - CONTEXT_MB - gpu.models[model].memory_mb
 
     def why_never(self, number: int) -> str:
         """Why no number of GPUs would help."""
         service = self.services[number]
         if not self.types[number]:
             return f"it needs a GPU of type {service.gpu_types}, and there is none"
-        least = min(self._fastest(number))
+        least = min(self._fastest(number), default=np.inf)
+        if least == np.inf:
+            most = max(self._left_mb(service.model, each) for each in self.types[number])
+            return f"its model takes {-most:.0f} MB more than any of the GPUs has"
         return (
             f"even one request on a whole GPU takes up to {least:.1f} ms, longer than its SLO of {service.slo_ms:g} ms"
         )
@@ -121,11 +131,42 @@ class Problem:
         for percent, turns in table.turns.items():
             takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
             half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
-            together = self.wanted[:, None] * takes / 1000.0
+            together = self.evenly[:, None] * takes / 1000.0
             part = self.loads.part(batch, 2 * half / takes - 1.0, turns.shrinks, np.True_, together)
             rates[percent] = np.where(takes <= half, part * batch * 1000.0 / takes, ROUNDING).max(axis=1)
         best: Floats = np.max([rates[WHOLE_GPU], *(rates[a] + rates[b] for a, b in layouts(list(rates)))], axis=0)
         return best
+
+    @cached_property
+    def evenly(self) -> Floats:
+        """What all turns of a service do evenly, at the least, in any plan that takes its requests at random.
+
+        If none of them is loaded for more than a part x of what it does, they do its rate divided by x; and the more
+        they do together, the larger a part each can take. The least x that is no smaller than what comes of it is
+        looked for. A lower rate has a smaller x, so that less is never taken of it in proportion.
+        """
+        if self.tail is None:
+            return self.wanted
+        low, high = np.zeros(len(self.services)), np.ones(len(self.services))
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            enough = self._largest_part(self.wanted / middle) <= middle
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return self.wanted / high
+
+    def _largest_part(self, evenly: Floats) -> Floats:
+        """The largest part that any turn of each service can take: with its slice to itself, or among many others."""
+        half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
+        parts = []
+        for table in self.tables:
+            for percent, turns in table.turns.items():
+                takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
+                for round_ms, alone in ((takes, np.True_), (np.maximum(half, takes), np.False_)):
+                    together, window = evenly[:, None] * round_ms / 1000.0, (2 * half - takes) / round_ms
+                    part = self.loads.part(batch, window, turns.shrinks * takes / round_ms, alone, together)
+                    parts.append(np.where((takes <= half) & table.usable[:, None], part, 0.0).max(axis=1))
+        largest: Floats = np.max(parts, axis=0)
+        return largest
 
     def space(self, numbers: Ints) -> Space:
         """The ways to use GPUs for some of the services, which are numbered anew in this order."""
@@ -136,7 +177,7 @@ class Problem:
         turns = {percent: each.of(numbers) for percent, each in table.turns.items()}
         contents = contents_of(
             turns, self.half_slo_ms[numbers], table.model_mb[numbers], np.flatnonzero(table.usable[numbers]),
-            buffer=table.buffer, most=self.most_models, loads=self.loads, wanted=self.wanted[numbers],
+            buffer=table.buffer, most=self.most_models, loads=self.loads, evenly=self.evenly[numbers],
         )  # fmt: skip
         return GpuWays(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
 
@@ -144,7 +185,7 @@ class Problem:
         """One kind of GPU with just these contents, for any of the services."""
         table = self.tables[kind]
         contents = contents_with(
-            table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads, self.wanted
+            table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads, self.evenly
         )
         return GpuWays(kind, contents, table.gpu_mb, table.gbit, self.wanted)
 

@@ -71,7 +71,7 @@ class Slots:
     half_slo_ms: Floats
     most: int
     loads: Loads
-    wanted: Floats
+    evenly: Floats
     _known: dict[float, tuple[Floats, Ints]] = field(default_factory=dict)
 
     @cached_property
@@ -128,7 +128,7 @@ class Slots:
         It takes no more than the network lets in, unless that is less than one request.
         """
 
-        together = self.wanted[in_play] * self._periods / 1000.0
+        together = self.evenly[in_play] * self._periods / 1000.0
 
         def part_of(batch: Ints) -> Floats:
             place = (in_play, np.maximum(batch, 1) - 1)
@@ -163,7 +163,7 @@ class Slots:
         period = time.sum(axis=1, keepdims=True)
         shrinks = self.turns.shrinks[number, np.maximum(batch, 1) - 1] * time / period
         alone = (batch > 0).sum(axis=1, keepdims=True) == 1
-        together = self.wanted[number] * period / 1000.0
+        together = self.evenly[number] * period / 1000.0
         part = self.loads.part(batch, (2 * self.half_slo_ms[number] - time) / period, shrinks, alone, together)
         rates = np.minimum(part * batch * 1000.0 / period, left[number])
         row = int(best_first((rates * prices[number]).sum(axis=1))[0])
@@ -181,7 +181,7 @@ class Slots:
         window = (2 * self.half_slo_ms[number] - takes[bears]) / busy[bears]
         shrinks = self.turns.shrinks[place] * takes[bears] / busy[bears]
         rates = np.zeros(len(self.half_slo_ms))
-        together, alone = self.wanted[number] * busy[bears] / 1000.0, np.bool_(len(held) == 1)
+        together, alone = self.evenly[number] * busy[bears] / 1000.0, np.bool_(len(held) == 1)
         rates[number] = self.loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / busy[bears]
         gbit = limits.gbit - float(rates[number] @ self.table.gbit[number])
         memory = limits.memory_mb - float(self.table.model_mb[number].sum())

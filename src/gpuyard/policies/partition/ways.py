@@ -23,6 +23,8 @@ NOTHING = -1
 """In place of a second content: the GPU is not cut."""
 DIGITS = 9
 """Of a worth by which ways are ordered: the last bits of a sum differ from machine to machine."""
+MOST_PAIRS = 2_000_000
+"""Of contents of two slices that are gone through, when all that may be worth something are asked for."""
 
 
 def layouts(percents: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -59,6 +61,10 @@ class Ways:
         every = Ways(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(Ways)))
         keys = np.stack([every.kind, every.first, every.second])
         return every.take(np.sort(np.unique(keys, axis=1, return_index=True)[1]))
+
+
+class TooManyWaysError(Exception):
+    """There are more ways than can be gone through."""
 
 
 def best_first(worth: Floats) -> Ints:
@@ -102,6 +108,8 @@ class GpuWays:
         pairs = [(whole, np.full(len(whole), NOTHING))]
         for high, low in layouts(list(self.sizes)):
             some = self.sizes[high][worth[self.sizes[high]] + worth[self.sizes[low]].max(initial=0.0) >= least]
+            if len(some) * len(self.sizes[low]) > MOST_PAIRS:
+                raise TooManyWaysError
             first, second = np.nonzero(worth[some][:, None] + worth[self.sizes[low]][None, :] >= least)
             pairs.append((some[first], self.sizes[low][second]))
         ways = self.ways(*(np.concatenate(each) for each in zip(*pairs, strict=True)))
