@@ -138,7 +138,11 @@ def build(library: Library, target: Path, flags: Sequence[str] = ()) -> Path:
 
 
 def _compiler() -> list[str]:
-    command = shlex.split(os.environ.get("CC") or "cc")
+    named = os.environ.get("CC") or "cc"
+    try:
+        command = shlex.split(named)
+    except ValueError as error:
+        raise BuildError(f"CC is {named!r}, which is no command: {error}") from None
     if shutil.which(command[0]) is None:
         raise BuildError(f"no C compiler {command[0]!r}; install one or name yours in CC")
     return command

@@ -124,7 +124,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "launch_s": {"least": 0, "most": 1},
     "sync_s": {"least": 0, "most": 1},
     "warm_up": {"least": 0, "most": 1e9, "whole": True},
-    "least_jobs": {"least": 0, "most": 1e9, "whole": True},
+    "least_jobs": {"least": 0, "most": 1e5, "whole": True},
     "gpu": {"least": 0, "most": 1023, "whole": True},
     "expected_kernel_s": {"least": 1e-9, "most": 1e6},
 }
