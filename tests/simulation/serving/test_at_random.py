@@ -113,17 +113,17 @@ def test_one_slice_misses_just_what_is_expected() -> None:
     assert [each.rule for each in of.violations()] == ["requests a second at random, 0.99 in time"]
 
 
-def fifty(gpus: int) -> Deployment:
+def fifty(gpus: int, policy: Elastic) -> Deployment:
     """50 requests a second, one by one, 10 ms each, within 22 ms."""
     wanted, cluster = (service("one", 22.0, 50.0),), serving_cluster(f"{gpus}x2080ti")
     latencies = {"one": steady(10.0, 10.0)}
-    plan = Elastic(buffer=1.0).plan(wanted, cluster, known_models(cluster, latencies))
+    plan = policy.plan(wanted, cluster, known_models(cluster, latencies))
     return Deployment(wanted, cluster, plan, buffer=1.0, latencies=latencies)
 
 
 def test_fifty_a_second_one_by_one_are_served_but_not_their_peaks() -> None:
     """By the formula for one server (tests/policies/partition/test_tail.py), 7.77 % are missed."""
-    of = fifty(1)
+    of = fifty(1, Squishy(buffer=1.0))
     assert dict(of.plan.unserved) == {"one": 0.0}
     assert of.plan.why["one"].startswith("its rate is served, but not its peaks")
     assert Rooms(of).missed("one") == pytest.approx(0.0777, abs=1e-4)
@@ -132,7 +132,7 @@ def test_fifty_a_second_one_by_one_are_served_but_not_their_peaks() -> None:
 
 def test_with_more_gpus_they_are_served_to_the_tail() -> None:
     """A GPU alone takes 16 a second: four are asked for, and it is known what they take together."""
-    of = fifty(4)
+    of = fifty(4, Elastic(buffer=1.0))
     assert not of.plan.unserved
     assert not of.violations()
     assert Rooms(of).able("one") > 50.0

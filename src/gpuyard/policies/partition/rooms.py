@@ -123,15 +123,12 @@ class Rooms:
         """The part of requests at random that is expected not to be in time, at the most; None where none is served.
 
         Where a service has several slices, each is counted as if it had to answer what is dealt to it, so that less is
-        missed in truth. What the plan promises is a bound as well.
+        missed in truth.
         """
-        able, plan = self.able(service), self.of.plan
-        if not able:
-            return None
-        load = self.of.service[service].rate_per_s / able
+        able = self.able(service)
+        load = self.of.service[service].rate_per_s / able if able else 0.0
         mine = self._turns_of_service[service]
-        dealt = sum(each.able * self._missed(each, load * each.able) for each in mine) / able
-        return dealt if plan.tail is None or service in plan.unserved else min(dealt, 1.0 - plan.tail)
+        return sum(each.able * self._missed(each, load * each.able) for each in mine) / able if able else None
 
     def _missed(self, room: TurnRoom, rate: float) -> float:
         part, turn, service = room.part, room.turn, self.of.service[room.turn.service]
