@@ -19,7 +19,7 @@ from gpuyard.policies.partition.tracking import Tracking
 LOST = "gpuyard: the process that revises plans has died; another one takes over, now and whenever that happens"
 
 
-class PlannerLost(Exception):  # noqa: N818
+class PlannerLostError(Exception):
     """The process has ended, and what it was asked with it."""
 
 
@@ -45,7 +45,7 @@ class ServingPlanner:
         """Another deployment, if the counts of the last period call for one."""
         try:
             found = self._process.decide(counts)
-        except PlannerLost:
+        except PlannerLostError:
             self._replace()
             return None
         self._deployment = found or self._deployment
@@ -85,7 +85,7 @@ class PlannerProcess:
             self._ours.send(counts)
             found: Deployment | None = self._ours.recv()
         except (EOFError, OSError):
-            raise PlannerLost from None
+            raise PlannerLostError from None
         return found
 
     def close(self) -> None:
