@@ -1,7 +1,7 @@
 """Guided self-tuning: its formulas by hand, and plans that hold."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.builders import examples
 
@@ -70,6 +70,7 @@ def test_what_is_too_much_is_said() -> None:
 
 
 @settings(max_examples=examples(10), deadline=None)
+@example(rates=(272.0, 289.0, 380.0, 1.0), tight=1.0, gpus="1x2080ti+2x3080")  # one GPU's network is the limit
 @given(
     rates=st.tuples(*[st.floats(1.0, 400.0)] * 4), tight=st.floats(0.2, 2.0),
     gpus=st.sampled_from(["1x2080ti", "3x2080ti", "1x2080ti+2x3080"]),

@@ -15,6 +15,7 @@ from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.naming import Quantity, option
+from gpuyard.policies.partition.check import violations
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import latency_models
 from gpuyard.policies.partition.moves import Place
@@ -86,8 +87,9 @@ class SelfTuning:
     def plan(self, services: Sequence[Service], cluster: Cluster, known: Mapping[str, ServingGpu]) -> PartitionPlan:
         """Say which services run on which slices."""
         loop = _Loop(tuple(services), cluster, known, self)
-        plans = [loop.emitted(step) for step in loop.steps()]
-        return min(plans, key=lambda each: (len(each.unserved), sum(each.unserved.values()), each.gpus))
+        plans = [loop.nothing, *(loop.emitted(step) for step in loop.steps())]
+        plans.sort(key=lambda each: (len(each.unserved), sum(each.unserved.values()), each.gpus))
+        return next(each for each in plans if loop.holds(each))
 
 
 @dataclass(frozen=True)
@@ -131,6 +133,16 @@ class _Loop:
         kinds = [self.cluster.kinds[kind] for kind in self.cluster.node_kind]
         return [((name, gpu), kind.gpu_type) for name, kind in zip(self.cluster.node_names, kinds, strict=True)
                 for gpu in range(kind.gpus)]  # fmt: skip
+
+    @property
+    def nothing(self) -> PartitionPlan:
+        """The plan that always holds."""
+        return self._told([])
+
+    def holds(self, plan: PartitionPlan) -> bool:
+        """Whether it keeps what it promises: GPUs are tuned one by one, and share what a service is asked for."""
+        latency = {kind: tuner.latency for kind, tuner in self.tuners.items()}
+        return not violations(plan, self.services, self.cluster, latency)
 
     def steps(self) -> Iterator[_Wishes]:
         """From equal shares on, each step's wishes, until they repeat."""
@@ -202,6 +214,10 @@ class _Loop:
         slices: list[Slice] = []
         for place, tuner, layout in self._placed(self.cut(wishes)):
             slices += [part for part in tuner.cut(place, self._mended(tuner, place, layout)) if part.turns]
+        return self._told(slices)
+
+    def _told(self, slices: Sequence[Slice]) -> PartitionPlan:
+        """The plan that these slices are."""
         able, most = self._able(slices), PartitionPlan(tuple(slices)).capacity()
         short = {
             name: max(service.rate_per_s - most.get(name, 0.0), 0.0) for name, service in self.by_id.items()
