@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.share_study import FormatOption, pairs, predict, profile
 
 if TYPE_CHECKING:
     from gpuyard.core.sharing import SharingExperiment
@@ -45,8 +46,6 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_Format = Annotated[Format, typer.Option(help="How to print it.")]
-
 
 @app.command()
 def run(
@@ -79,7 +78,7 @@ def run(
     seed: Annotated[int, typer.Option(help="Of pauses and jobs that come at random.")] = 1,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Where run folders, logs and figures go.")] = Path("runs"),
     figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
-    format: _Format = Format.table,
+    format: FormatOption = Format.table,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print the result only.")] = False,
 ) -> None:
     """Let the jobs of an experiment share a GPU, and compare with each of them alone.
@@ -139,61 +138,8 @@ def program(
     raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None))
 
 
-@app.command()
-def predict(
-    files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE…", help="Files of kernels ('gpuyard share profile' makes them), or experiments."),
-    ],
-    *,
-    format: _Format = Format.table,
-) -> None:
-    """Say how often a job should synchronise so that its delay and that of whoever preempts it are least together."""
-    emit([row for file in files for row in _predictions(file)], format)
-
-
-@app.command()
-def profile(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE.csv", help="nsys stats -r kernexectrace --format csv")],
-    *,
-    jobs: Annotated[int, typer.Option(help="How many equal jobs the trace is of.")],
-    pid: Annotated[int | None, typer.Option(help="Of which process, where the trace has several.")] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.json", help="Write the kernels here.")
-    ] = None,
-    format: _Format = Format.table,
-) -> None:
-    """Turn a kernel trace of Nsight Systems into a file of kernels that experiments can name."""
-    from gpuyard.profiles.kernel_sequences import write_sequence
-    from gpuyard.traces.sharing import read_nsys
-
-    found = read_nsys(trace, jobs, pid)
-    if out is not None:
-        write_sequence(found.sequence, found.longest_queue, out)
-    emit([_prediction(trace.name, found.sequence, found.longest_queue)], format)
-
-
-@app.command()
-def pairs(
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that is empty or not there.")],
-    *,
-    model: Annotated[
-        list[str] | None, typer.Option(help="Models to pair; by default six detectors and codegen.")
-    ] = None,
-    sync_every: Annotated[str, typer.Option(metavar="N[,N…]", help="Intervals of the background job.")] = "1,50,500",
-    batches: Annotated[str, typer.Option(metavar="N[,N…]", help="Batch sizes of the background job.")] = "1,8",
-    urgent_batches: Annotated[str, typer.Option(metavar="N[,N…]", help="Batch sizes of the urgent job.")] = "1,4",
-    gpus: Annotated[int, typer.Option(help="GPUs, which take turns.")] = 3,
-    seconds: Annotated[int, typer.Option(help="Of each experiment.")] = 90,
-) -> None:
-    """Write an experiment for every ordered pair of models and every setting, as the study does."""
-    from gpuyard.traces.sharing import PairChoice, write_pairs
-    from gpuyard.traces.sharing.pairs import MODELS
-
-    numbers = {"sync_every": sync_every, "batches": batches, "urgent_batches": urgent_batches}
-    lists = {name: tuple(_whole(each, name) for each in text.split(",")) for name, text in numbers.items()}
-    choice = PairChoice(tuple(model or MODELS), gpus=_whole(gpus, "gpus"), seconds=_whole(seconds, "seconds"), **lists)
-    say(f"{len(write_pairs(choice, out))} experiments in {out}")
+for _study in (predict, profile, pairs):
+    app.command()(_study)
 
 
 def _choices(
@@ -246,45 +192,3 @@ def _draw(runs: list[Run], folder: Path, *, quiet: bool) -> None:
     page = write_report(runs, folder)
     if not quiet:
         say(f"figures: {page}")
-
-
-def _predictions(file: Path) -> list[dict[str, Any]]:
-    from gpuyard.core.errors import InputError
-    from gpuyard.profiles.kernel_sequences import read_sequence
-    from gpuyard.traces.sharing import read_experiment
-
-    try:
-        sequence, queue = read_sequence(file)
-    except InputError as error:
-        if "is not a file of kernels" not in error.rule and "is not JSON" not in error.rule:
-            raise
-        return [_prediction(job.name, job.sequence, None) for job in read_experiment(file).jobs]
-    return [_prediction(file.stem, sequence, queue)]
-
-
-def _prediction(name: str, sequence: Any, longest_queue: float | None) -> dict[str, Any]:
-    from math import inf
-
-    from gpuyard.policies.timeshare.launch.sync_interval import best_interval, execution_delay, preemption_delay
-
-    kernels, queue = len(sequence.durations_s), longest_queue or inf
-    interval = best_interval(kernels, sequence.mean_s, longest_queue=queue)
-    return {
-        "job": name,
-        "kernels": kernels,
-        "kernel_ms": sequence.mean_s * 1000,
-        "longest_queue": longest_queue,
-        "sync_every": interval,
-        "preemption_delay_ms": preemption_delay(interval, sequence.mean_s, queue) * 1000,
-        "execution_delay_ms": execution_delay(interval, kernels) * 1000,
-        "kernels_from": sequence.source,
-    }
-
-
-def _whole(value: Any, field: str) -> int:
-    from gpuyard.core.errors import InputError
-
-    text = str(value).strip()
-    if not text.isdigit() or not int(text):
-        raise InputError("must be a whole number, 1 or more", field=field, value=text)
-    return int(text)

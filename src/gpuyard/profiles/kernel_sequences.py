@@ -21,6 +21,15 @@ PIXELS = 720 * 1280
 _FIELDS = ("gpuyard", "durations_us", "layer_ends", "longest_queue", "source")
 
 
+def is_sequence(path: Path) -> bool:
+    """Whether a file says of itself that it has kernels."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and str(content.get("gpuyard")).startswith("kernels/")
+
+
 def read_sequence(path: Path) -> tuple[KernelSequence, float | None]:
     """Read a file of kernels: the sequence, and the most that were ever queued, if it says so."""
     content = read_json(path, VERSION, "file of kernels")
