@@ -10,7 +10,7 @@ from tests.emulation.hand_clock import HandClock, gpu_by_hand
 
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.memory import MemoryFullError
-from gpuyard.sharing.group import ClientState, GateClient, Group, Terms
+from gpuyard.sharing.group import UNCAPPED, ClientState, GateClient, Group, Terms
 
 MIB = 1 << 20
 
@@ -21,7 +21,7 @@ def group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Group:
     return Group("test")
 
 
-def gated(group: Group, terms: Terms = Terms(), **request: int) -> tuple[Gpu, HandClock, GateClient]:  # noqa: B008
+def gated(group: Group, terms: Terms = UNCAPPED, **request: int) -> tuple[Gpu, HandClock, GateClient]:
     gpu, clock = gpu_by_hand()
     client = group.connect("gpu", terms, **request)
     gpu.share_by(client)

@@ -35,6 +35,10 @@ class Terms:
     window: int = 0
 
 
+UNCAPPED = Terms()
+"""The lowest level, and as much queued as it likes."""
+
+
 @dataclass(frozen=True)
 class ClientState:
     """One client of a GPU at one instant. Times are nanoseconds."""
@@ -109,7 +113,7 @@ class Group:
     def connect(
         self,
         gpu: str,
-        terms: Terms = Terms(),  # noqa: B008
+        terms: Terms = UNCAPPED,
         *,
         share: float = 1.0,
         slo_s: float = 0.0,
