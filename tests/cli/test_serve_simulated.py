@@ -135,3 +135,19 @@ def test_requests_of_a_file_are_served_as_they_are(tasks: Path, capsys: pytest.C
     assert gpuyard(*SIMULATED, tasks, "--load", "file", "--trace", "mine.csv", "--format", "csv", "--quiet") == 0
     rows = [line.split(",") for line in capsys.readouterr().out.splitlines()]
     assert {row[0]: row[3] for row in rows[1:]} == {"resnet50": "0", "vgg16": "1", "faces": "1"}
+
+
+@pytest.mark.parametrize("option", [("--period", "5"), ("--preparation", "-1"), ("--http-port", "0")])
+def test_options_of_a_server_are_refused(
+    tasks: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, str]
+) -> None:
+    assert gpuyard(*SIMULATED, tasks, *option) == 2
+    assert "is for a server, not for --world simulated" in capsys.readouterr().err
+
+
+def test_a_stage_that_stands_twice_is_an_error(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stages = "{a: resnet50, a: vgg16}"
+    whole = f"gpuyard: services/1\napplications:\n  - {{name: t, rate_per_s: 10, slo_ms: 200, stages: {stages}}}\n"
+    tasks.write_text(whole)
+    assert gpuyard(*SIMULATED, tasks) == 2
+    assert "tasks.yaml, row 3: 'a' stands twice in one entry" in capsys.readouterr().err

@@ -31,6 +31,11 @@ class ServingWorld(StrEnum):
 
 SIMULATED = ("load", "trace", "seconds", "scale", "seed", "out", "format")
 """Options that only a simulation has a use for."""
+SERVED = (
+    "host", "http_port", "grpc_port", "tls_cert", "tls_key", "token_file", "body_limit", "models", "state", "period",
+    "preparation",
+)  # fmt: skip
+"""And those that only a server has."""
 
 
 def serve(
@@ -93,13 +98,14 @@ def serve(
     simulated, requests come and are served in virtual time; prints how each service fared, and keeps the run.
     """
     if world is ServingWorld.simulated:
+        _refuse(context, SERVED, "is for a server, not for --world simulated")
         deployment, policy = _deployment(plan, gpus, profiles or ())
         run_simulated(
             deployment, load=load.value, seconds=seconds, seed=seed, traces=trace or (), scale=scale,
             replan=bool(replan), out=out, format=format, policy=policy, quiet=quiet,
         )  # fmt: skip
         return
-    _refuse_simulated(context)
+    _refuse(context, SIMULATED, "is for --world simulated alone")
     _serve(
         plan, gpus, profiles or (), state, quiet, body_limit,
         host=host, http_port=http_port, grpc_port=grpc_port, tls_cert=tls_cert, tls_key=tls_key, token_file=token_file,
@@ -107,14 +113,14 @@ def serve(
     )  # fmt: skip
 
 
-def _refuse_simulated(context: typer.Context) -> None:
+def _refuse(context: typer.Context, names: Sequence[str], rule: str) -> None:
     """Raise InputError for what was given and would do nothing."""
     from gpuyard.core.errors import InputError
 
-    for name in SIMULATED:
+    for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
-            raise InputError("is for --world simulated alone", field=name)
+            raise InputError(rule, field=name)
 
 
 def _serve(

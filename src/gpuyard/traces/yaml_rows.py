@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,14 +88,30 @@ def _check_depth(source: Source, text: str) -> None:
             raise InputError("is nested too deeply", file=source.name, row=event.start_mark.line + 1)
 
 
+def _check_names(source: Source, top: Any) -> None:
+    """Nothing may stand twice, at any depth: the later one would take the place of the other without a word."""
+    nodes, looked_at = [top], set[int]()  # a part may be meant in several places, and even in itself
+    while nodes:
+        node = nodes.pop()
+        if id(node) in looked_at or not isinstance(node, yaml.CollectionNode):
+            continue
+        looked_at.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            names = Counter(str(key.value) for key, _ in node.value)
+            twice, count = names.most_common(1)[0] if names else ("", 0)
+            if count > 1:
+                row = node.start_mark.line + 1
+                raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
+            nodes += [value for _, value in node.value]
+        else:
+            nodes += node.value
+
+
 def _record(source: Source, node: Any, construct: Any) -> Record:
     row = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
         raise InputError("must be a mapping of fields to values", file=source.name, row=row, value=node.value)
-    names = [str(key.value) for key, _ in node.value]
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
+    _check_names(source, node)
     for key, value in node.value:
         if value.tag in _NUMBERS and ":" in value.value:
             rule = "is a number to the base of 60 in YAML: write it without a colon"
