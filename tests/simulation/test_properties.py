@@ -243,6 +243,40 @@ def test_skipping_rounds_changes_nothing(world: World) -> None:
     assert skipped.timeline.equals(whole.timeline)
 
 
+@pytest.mark.parametrize("order", ["fifo", "drf", "las"])
+def test_who_starts_again_ranks_otherwise_in_the_very_next_round(order: str) -> None:
+    """At 2100 s `again` gets the GPU that `boss` leaves; from 2400 s until it has made up for its start, it goes before
+    `wide`, which from then on waits for GPUs and no longer for CPUs.
+    """
+    yard = Cluster((NodeGroup(1, NodeKind(gpus=2, cpus=4, memory_gb=60)),))
+    half = partial(Job, gpus=1, model="generic", cpus=2.0, memory_gb=1.0)
+    jobs = [
+        half("first", 0.0, duration_s=20000, priority=2), half("wide", 10.0, duration_s=9000, cpus=4.0),
+        half("again", 10.0, duration_s=9000), half("boss", 900.0, duration_s=1000, priority=2),
+    ]  # fmt: skip
+    world = World(yard, Workload.from_jobs(jobs), f"{order}+greedy", Options(restart_cost_s=400.0))
+    skipped, whole = world.run(), world.run(skip=False)
+    assert skipped.jobs.equals(whole.jobs)
+    assert skipped.jobs.row(1, named=True)["wait_gpus_s"] == 1800.0
+
+
+def test_who_waits_may_take_a_type_that_somebody_left_in_the_very_next_round() -> None:
+    """At 600 s job 7 leaves its V100 for an A100; at 900 s the wide job 10 goes before 11, which has the last V100."""
+    kinds = {
+        1: NodeKind(gpus=4, cpus=8, memory_gb=120, storage_mbps=80, gpu_type="V100"),
+        2: NodeKind(gpus=2, cpus=4, memory_gb=125, storage_mbps=40, gpu_type="A100"),
+    }
+    yard = Cluster(tuple(NodeGroup(count, kind) for count, kind in kinds.items()))
+    jobs = {number: Job(number, 0.0, 1, "alexnet", duration_s=0.0) for number in range(12)}
+    jobs |= {number: replace(jobs[number], duration_s=5000.0) for number in (7, 11)}
+    jobs |= {8: replace(jobs[8], gpus=2), 9: replace(jobs[9], gpus=2, duration_s=900.0), 10: replace(jobs[10], gpus=4)}
+    world = World(yard, Workload.from_jobs(jobs.values()), "fifo+tune", Options(placement="first-fit"))
+    skipped, whole = world.run(), world.run(skip=False)
+    assert skipped.timeline.equals(whole.timeline)
+    assert skipped.jobs.equals(whole.jobs)
+    assert skipped.jobs["start_s"][10] == 900.0
+
+
 @settings(max_examples=examples(10))
 @given(worlds())
 def test_the_same_run_twice_gives_the_same_bytes(tmp_path_factory: pytest.TempPathFactory, world: World) -> None:

@@ -48,15 +48,15 @@ def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
     expected = policy.expected_speed(snapshot)
     seen = snapshot if expected is None else snapshot.expecting(expected)
     keys = _keys(policy, seen)
-    priority, starved, holds_until = _priority(policy, seen)
-    positions = positions_in_order(moment_of(snapshot).ties, priority, keys.key)
+    ranks = _ranks(policy, seen)
+    positions = positions_in_order(moment_of(snapshot).ties, ranks.priority, keys.key)
     order = moment_of(snapshot).active[positions]
     plan = policy.allocate.plan(seen, order)
     if policy.own_allocate:
         check_plan(policy.name, snapshot, order, plan)
-    if starved is not None and starved.any() and starved[np.isin(moment_of(snapshot).active, plan.jobs)].any():
-        holds_until = snapshot.now  # whoever gets GPUs now no longer starves, and ranks by its key again
-    return Decision(plan, order, keys, priority, positions, starved, holds_until)
+    again = _changes_ranks(snapshot, plan, ranks) or _changes_types(snapshot, plan)
+    holds_until = snapshot.now if again else ranks.hold_until
+    return Decision(plan, order, keys, ranks.priority, positions, ranks.starved, holds_until)
 
 
 def _keys(policy: Policy, snapshot: Snapshot) -> Keys:
@@ -97,20 +97,55 @@ def _numbers(policy: Policy, snapshot: Snapshot, name: str, given: Any) -> Float
     return np.asarray(given, dtype=np.float64)
 
 
-def _priority(policy: Policy, snapshot: Snapshot) -> tuple[Ints, NDArray[np.bool_] | None, float]:
-    """Rank jobs before their keys: by priority, then by the rules that put some of a priority first."""
+class _Ranks(NamedTuple):
+    """What goes before the keys of the active jobs: a priority, with the rules that put some of it first, if any."""
+
+    priority: Ints
+    starved: NDArray[np.bool_] | None = None
+    just_started: NDArray[np.bool_] | None = None  # who has not made up for its start
+    hold_until: float = math.inf
+
+
+def _ranks(policy: Policy, snapshot: Snapshot) -> _Ranks:
     jobs = moment_of(snapshot).tables.jobs
     active = moment_of(snapshot).active
     if policy.knows_priorities and jobs.ranked[0]:
         priority = jobs.priority[active] * 4
     else:
         priority = np.zeros(len(active), dtype=np.int64)
-    until, starved = math.inf, None
+    until, starved, just_started = math.inf, None, None
     if policy.starvation is not None:
         starved = policy.starvation.raised(snapshot)
         priority = priority + 2 * starved
         until = policy.starvation.next_s(snapshot)
     if policy.keeps_progress and snapshot.start_cost_s > 0:
-        priority = priority + _LASTING_START.raised(snapshot)
+        just_started = _LASTING_START.raised(snapshot)
+        priority = priority + just_started
         until = min(until, _LASTING_START.next_s(snapshot))
-    return priority, starved, until
+    return _Ranks(priority, starved, just_started, until)
+
+
+def _changes_ranks(snapshot: Snapshot, plan: Plan, ranks: _Ranks) -> bool:
+    """Whether the plan itself makes the rules rank somebody otherwise from the next round on."""
+    active, tables = moment_of(snapshot).active, moment_of(snapshot).tables
+    for raised, changed in (
+        (ranks.starved, (plan.jobs, plan.stopped)),  # who gets GPUs, or loses those it waited for, no longer starves
+        (ranks.just_started, (plan.stopped,)),  # of a start that is over nothing is left to make up for
+    ):
+        if raised is not None and raised.any() and np.isin(active[raised], np.concatenate(changed)).any():
+            return True
+    if ranks.just_started is None:
+        return False
+    starts = plan.jobs[tables.books.slot[plan.jobs] < 0]
+    return bool((tables.progress.held_s[starts] > 0).any())  # who starts again has a start to make up for
+
+
+def _changes_types(snapshot: Snapshot, plan: Plan) -> bool:
+    """Whether the plan moves somebody to another GPU type: who waits is admitted by type, and may be from then on."""
+    if len(snapshot.cluster.gpu_types) == 1:
+        return False
+    jobs, books, _ = moment_of(snapshot).tables
+    running = np.flatnonzero(books.slot[plan.jobs] >= 0)
+    here = books.gpu_node[books.line_gpu[books.first_line[plan.jobs[running]]]]
+    there = books.gpu_node[plan.gpu_ids[plan.first[running]]]
+    return bool((jobs.node_type[here] != jobs.node_type[there]).any())

@@ -86,11 +86,11 @@ STORIES = {
         [0, 1200, 1500, 1800, 2700, 3000, 3300, 4200, 4500, 4800, 6000],
         {"short": [0, 3000], "long": [1500, 4500]}, {"starvation_s": 1200.0},
     ),
-    # A restart takes 400 s, a first start none: "long" gives way at once. It starts again at 900, works from 1300 on
-    # (1500) and has made up for its start at 1700 (1800).
+    # A restart takes 400 s, a first start none: "long" gives way at once. It starts again at 900, which puts it first
+    # from the next round on (1200), works from 1300 on (1500) and has made up for its start at 1700 (1800).
     "a start: when it is over, and when it is made up for": Story(
         "1x1", "srtf+proportional", [waits("long", seconds=5000), waits("short", at=300, seconds=600)],
-        [0, 300, 900, 1500, 1800], {"long": [0, 900], "short": [300]}, {"restart_cost_s": 400.0},
+        [0, 300, 900, 1200, 1500, 1800], {"long": [0, 900], "short": [300]}, {"restart_cost_s": 400.0},
     ),
 }  # fmt: skip
 

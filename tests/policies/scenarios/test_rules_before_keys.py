@@ -76,22 +76,36 @@ STORIES = {
         [runs("started", "a0", attained_s=500, works_from_s=2100), waits("fresh", at=1990)],
         ["fresh", "started"], INFINITE, {}, {}, "las+tune",
     ),
+    # boss takes started's GPU away: from the next round on there is no start to make up for.
     "a paid start does not go before a higher priority, nor before who starves": Story(
         [runs("started", "a0", attained_s=110, works_from_s=2100), waits("starved", at=500, attained_s=99),
-         waits("boss", 8, at=1990, attained_s=99, priority=1)],
-        ["boss", "starved", "started"], 2300.0, STARVING, {"start_cost_s": 200.0}, "las+tune",
+         waits("boss", 8, at=1990, priority=1)],
+        ["boss", "starved", "started"], NOW, STARVING, {"start_cost_s": 200.0}, "las+tune",
     ),
     # started has waited 1400 s, from 500 s until it got its GPUs at 1900 s, and has not made up for its start.
     "nor do starvation and a paid start together": Story(
         [runs("started", "a0", attained_s=500, works_from_s=2100, waiting_since_s=500),
-         waits("boss", 8, at=1990, attained_s=9999, priority=1)],
-        ["boss", "started"], 2300.0, STARVING, {"start_cost_s": 200.0}, "las+tune",
+         waits("boss", 8, at=1990, priority=1)],
+        ["boss", "started"], NOW, STARVING, {"start_cost_s": 200.0}, "las+tune",
     ),
     "together they go before one of the two": Story(
         [runs("starved", "a0", attained_s=110, waiting_since_s=500, held_since_s=1600),
          runs("both", "a1", attained_s=500, works_from_s=2100, waiting_since_s=500),
          runs("started", "a2", attained_s=105, works_from_s=2100, waiting_since_s=1800)],
         ["both", "starved", "started"], 2300.0, STARVING, {"start_cost_s": 200.0}, "las+tune",
+    ),
+    "who is stopped although it starved ranks by its key in the next round": Story(
+        [runs("starved", "a0", attained_s=110, waiting_since_s=500, held_since_s=1900),
+         waits("boss", 8, at=1990, priority=1)],
+        ["boss", "starved"], NOW, STARVING, {},
+    ),
+    "who starts again has paid for a start in the next round": Story(
+        [waits("again", attained_s=500), waits("fresh", attained_s=900)],
+        ["again", "fresh"], NOW, {}, {"start_cost_s": 200.0}, "las+tune",
+    ),
+    "a first start costs nothing": Story(
+        [waits("new"), runs("other", "a1", attained_s=900)],
+        ["new", "other"], INFINITE, {}, {"start_cost_s": 200.0}, "las+tune",
     ),
     "who starves goes before a paid start, whatever their keys": Story(
         [runs("started", "a0", attained_s=110, works_from_s=2100), waits("starved", at=500, attained_s=1000)],
