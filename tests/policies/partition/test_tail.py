@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.builders import examples
 
 from gpuyard.core.service import Service
-from gpuyard.policies.partition import PartitionPlan, Slice, Turn
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn, check_tail
 from gpuyard.policies.partition.check_tail import RandomTurn
 from gpuyard.policies.partition.deployment import Deployment, serving_cluster
 from gpuyard.policies.partition.latency import by_node
@@ -101,6 +101,31 @@ def test_the_check_finds_the_same_in_its_own_way(
     turn = RandomTurn(sizes, others, window * round_ms + 10.0)
     expected = missed_part(load * places, places, window, lengths, alone=alone)
     assert turn.missed(load) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+@settings(max_examples=examples(10))
+@given(load=st.floats(0.5, 1.0), places=st.integers(17, 64), window=st.floats(2.1, 3.9), others=st.sampled_from([0, 7]))
+def test_the_check_solves_large_chains_as_it_does_small_ones(
+    load: float, places: int, window: float, others: int
+) -> None:
+    sizes = tuple(5.0 + 5.0 * k / places for k in range(1, places + 1))
+    turn = RandomTurn(sizes, float(others), 10.0 + window * (10.0 + others))
+    with pytest.MonkeyPatch.context() as patch:
+        found = turn.missed(load)
+        patch.setattr(check_tail, "SOLVED_AT_ONCE", 1000)
+        assert turn.missed(load) == pytest.approx(found, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=examples(40))
+@given(missed=st.sampled_from([0.001, 0.01, 0.1]), load=st.floats(0.1, 1.0), **TURNS)
+def test_what_the_check_finds_soon_is_what_it_finds_at_last(
+    missed: float, load: float, places: int, window: float, shrinks: float, alone: bool
+) -> None:
+    """A turn that keeps its promise to those who wait for a short time only, keeps it to all."""
+    others, round_ms = (0.0, 10.0) if alone else (10.0, 20.0)
+    sizes = tuple(10.0 * (1.0 - shrinks * (1.0 - k / places)) for k in range(1, places + 1))
+    turn = RandomTurn(sizes, others, window * round_ms + 10.0)
+    assert turn.keeps(load, missed) == (turn.missed(load) <= missed)
 
 
 @settings(max_examples=examples(40))

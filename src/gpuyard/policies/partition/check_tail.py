@@ -18,6 +18,9 @@ MOST_WAITING = 240
 """Nobody is taken to wait behind more than about as many; who is there, is counted as missed."""
 MOST_PLACES = 64
 """Of all turns of a service together: more are counted as if there were no more."""
+TRIED_ROUNDS = (1, 2)
+SOLVED_AT_ONCE = 64
+"""States of a chain, up to which its equations are solved as they are."""
 HALVINGS = 12
 ROUNDING = 1e-6
 
@@ -49,7 +52,9 @@ class RandomTurn:
 
     def keeps(self, load: float, missed: float) -> bool:
         """Whether no more than such a part is missed if it is asked for this part of what it does evenly."""
-        return self._in_time and (self._at_most(load) <= missed or self.missed(load) <= missed)
+        if not self._in_time:
+            return False
+        return self._at_most(load) <= missed or any(self._missed(load, *each) <= missed for each in self._tried)
 
     def _at_most(self, load: float) -> float:
         """What would be missed if every request had one chance only, and every round took its whole time."""
@@ -58,18 +63,23 @@ class RandomTurn:
 
     def missed(self, load: float) -> float:
         """The part that is not answered in time if it is asked for this part of what it does evenly."""
-        per_ms, (rounds, rest_ms) = load * self.places / self.round_ms, self._rounds
-        most = (rounds + 1) * self.places
+        return self._missed(load, *self._rounds)
+
+    def _missed(self, load: float, rounds: int, rest_ms: float) -> float:
+        """The same if nobody is let wait for more than so many rounds and the rest of a further one."""
+        per_ms = load * self.places / self.round_ms
+        most = (rounds + (rest_ms > 0.0)) * self.places
         waiting = np.arange(most + 1)
         lasts_ms = self.others_ms + np.array(self.batch_ms)[np.clip(waiting, 1, self.places) - 1]
         late_ms = np.minimum(rest_ms, lasts_ms)
         after = np.zeros((most + 1, most + 1))
         after[waiting, np.maximum(waiting - self.places, 0)] = 1.0
         after = _with_arrivals(after, per_ms * (lasts_ms - late_ms), rounds * self.places)
-        after = _with_arrivals(after, per_ms * late_ms, most)
+        if rest_ms > 0.0:
+            after = _with_arrivals(after, per_ms * late_ms, most)
         if self.others_ms == 0.0:  # an idle slice waits for a request, and begins at once
             after[0], lasts_ms[0] = waiting == 1, 1.0 / per_ms
-        often = np.linalg.solve((np.eye(most + 1) - after + 1.0).T, np.ones(most + 1))
+        often = _how_often(after, self.places)
         begun = float(often @ np.minimum(waiting, self.places))
         return max(1.0 - begun / float(often @ lasts_ms) / per_ms, 0.0)
 
@@ -91,6 +101,11 @@ class RandomTurn:
         return self._rounds[0] > 0
 
     @cached_property
+    def _tried(self) -> list[tuple[int, float]]:
+        """How long requests are let wait, in rounds and milliseconds: short times are worked out sooner, and may do."""
+        return [(few, 0.0) for few in TRIED_ROUNDS if few < self._rounds[0]] + [self._rounds]
+
+    @cached_property
     def _rounds(self) -> tuple[int, float]:
         """How many rounds a request can wait for, and what is left over in milliseconds."""
         window = self.slo_ms - self.batch_ms[-1]
@@ -108,6 +123,25 @@ def _with_arrivals(chances: Floats, means: Floats, most: int) -> Floats:
     grown[:, most + 1 :] = 0.0
     grown[:, most] += 1.0 - grown.sum(axis=1)
     return grown
+
+
+def _how_often(after: Floats, down: int) -> Floats:
+    """How often each state is met in the long run, where none is followed by one more than `down` below it.
+
+    Large chains are made smaller state by state: a library that solves equations would share so few among all cores,
+    and use more time to wait for them than for the work.
+    """
+    count = len(after)
+    if count <= SOLVED_AT_ONCE:
+        return np.asarray(np.linalg.solve((np.eye(count) - after + 1.0).T, np.ones(count)), dtype=np.float64)
+    after, often = after.copy(), np.ones(count)
+    for last in range(count - 1, 0, -1):
+        below = slice(max(last - down, 0), last)
+        after[:last, last] /= after[last, below].sum()
+        after[:last, below] += after[:last, last, None] * after[last, below]
+    for state in range(1, count):
+        often[state] = often[:state] @ after[:state, state]
+    return often
 
 
 def _poisson(mean: float, most: int) -> Floats:

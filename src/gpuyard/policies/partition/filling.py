@@ -12,10 +12,11 @@ from functools import cached_property
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.partition.candidates import Beside, Slot
 from gpuyard.policies.partition.contents import Held
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT
-from gpuyard.policies.partition.problem import NEIGHBOUR, Problem, Used
-from gpuyard.policies.partition.slots import Beside, Slots
+from gpuyard.policies.partition.problem import Problem, Used
+from gpuyard.policies.partition.slots import Slots
 from gpuyard.policies.partition.ways import NOTHING, GpuWays, Ways, best_first, layouts
 from gpuyard.profiles.inference.model import WHOLE_GPU
 
@@ -62,39 +63,42 @@ class Filling:
         return (float(worth[best[0]]), filled, ways.take(best)) if worth.any() else None
 
     def _pairs(self, kind: int) -> list[tuple[tuple[int, Held], tuple[int, Held]]]:
-        slots = self._slots[kind]
-        gpu_mb = self.problem.tables[kind].gpu_mb
-        alone = slots[WHOLE_GPU].fill(self.left, self.prices, Beside(0.0, np.inf, gpu_mb, NETWORK_GBIT))
+        slots, table = self._slots[kind], self.problem.tables[kind]
+        pairs = layouts(list(table.turns))
+        limits = Beside(0.0, np.inf, table.gpu_mb - CONTEXT_MB, NETWORK_GBIT)
+        whole = Slot(WHOLE_GPU, self.left, limits._replace(memory_mb=table.gpu_mb))
+        cut = [Slot(high, self.left, limits._replace(pressure=table.usual_beside(low))) for high, low in pairs]
+        alone, *firsts = slots.fill([whole, *cut], self.prices)
         found = [((WHOLE_GPU, alone), (0, EMPTY))] if alone else []
-        for high, low in layouts(list(slots)):
-            usual = min(NEIGHBOUR, float(slots[low].turns.pressure.max()))
-            limits = Beside(usual, np.inf, gpu_mb - CONTEXT_MB, NETWORK_GBIT)
-            first = slots[high].fill(self.left, self.prices, limits)
-            if first:
-                beside, rates = slots[high].leaves(first, limits)
-                left = np.maximum(self.left - rates, 0.0)
-                left[left <= ROUNDING * self.problem.wanted] = 0.0
-                found.append(((high, first), (low, slots[low].fill(left, self.prices, beside))))
-        return found
+        begun = [(pair, first) for pair, first in zip(pairs, firsts, strict=True) if first]
+        if not begun:
+            return found
+        rests = slots.leaves([high for (high, _), _ in begun], [first for _, first in begun], limits)
+        others = [
+            Slot(low, self._less(rates), beside) for ((_, low), _), (beside, rates) in zip(begun, rests, strict=True)
+        ]
+        seconds = slots.fill(others, self.prices)
+        return found + [
+            ((high, first), (low, second)) for ((high, low), first), second in zip(begun, seconds, strict=True)
+        ]
+
+    def _less(self, rates: Floats) -> Floats:
+        """What is left if so much is served."""
+        left = np.maximum(self.left - rates, 0.0)
+        left[left <= ROUNDING * self.problem.wanted] = 0.0
+        return left
 
     @cached_property
-    def _slots(self) -> list[dict[int, Slots]]:
+    def _slots(self) -> list[Slots]:
         of = self.problem
-        return [
-            {
-                percent: Slots(table, turns, of.half_slo_ms, of.most_models, of.loads, of.evenly)
-                for percent, turns in table.turns.items()
-            }
-            for table in of.tables
-        ]
+        return [Slots(table, of.half_slo_ms, of.most_models, of.loads, of.evenly) for table in of.tables]
 
     def _use(self, kind: GpuWays, ways: Ways) -> None:
         """As often as all of it is needed, and once at least."""
         rates = ways.rates[0]
         helped = (rates > 0) & (self.left > 0)
         times = int(np.clip((self.left[helped] / rates[helped]).min(), 1, self.free[kind.number]))
-        self.left = np.maximum(self.left - times * rates, 0.0)
-        self.left[self.left <= ROUNDING * self.problem.wanted] = 0.0
+        self.left = self._less(times * rates)
         self.free[kind.number] -= times
         slices = kind.slices(int(ways.first[0]), int(ways.second[0]))
         self.used += [Used(kind.number, slices, float(ways.stretch[0]))] * times

@@ -8,12 +8,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.contents import Held, TurnSizes, contents_of, contents_with, turns_of
+from gpuyard.policies.partition.contents import Held, contents_of, contents_with, turns_of
+from gpuyard.policies.partition.gpu_table import GpuTable, done_evenly
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
@@ -25,9 +25,6 @@ from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 NEEDED = "more GPUs are needed than there are"
 HEADROOM = "its rate is served, but not its peaks: more GPUs are needed than there are"
 ROUNDING = 1e-6
-HALVINGS = 8
-NEIGHBOUR = 0.12
-"""A usual pressure of what is on the other slice."""
 
 
 class Used(NamedTuple):
@@ -36,20 +33,6 @@ class Used(NamedTuple):
     kind: int
     slices: tuple[tuple[int, Held], ...]
     stretch: float
-
-
-class GpuTable(NamedTuple):
-    """One kind of GPU, with arrays over services."""
-
-    turns: dict[int, TurnSizes]
-    """By the size of a slice."""
-    usable: NDArray[np.bool_]
-    """Whether a service can use this kind."""
-    model_mb: Floats
-    gbit: Floats
-    """What a request a second takes of the network."""
-    gpu_mb: float
-    buffer: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,46 +110,21 @@ class Problem:
         return best
 
     def _alone(self, table: GpuTable) -> Floats:
-        rates = {}
-        for percent, turns in table.turns.items():
-            takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
-            half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
-            together = self.evenly[:, None] * takes / 1000.0
-            part = self.loads.part(batch, 2 * half / takes - 1.0, turns.shrinks, np.True_, together)
-            rates[percent] = np.where(takes <= half, part * batch * 1000.0 / takes, ROUNDING).max(axis=1)
+        half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
+        takes = table.usual_ms
+        together = self.evenly[:, None] * takes / 1000.0
+        part = self.loads.part(batch, 2 * half / takes - 1.0, table.stacked.shrinks, np.True_, together)
+        most = np.where(takes <= half, part * batch * 1000.0 / takes, ROUNDING).max(axis=2)
+        rates = dict(zip(table.turns, most, strict=True))
         best: Floats = np.max([rates[WHOLE_GPU], *(rates[a] + rates[b] for a, b in layouts(list(rates)))], axis=0)
         return best
 
     @cached_property
     def evenly(self) -> Floats:
-        """What all turns of a service do evenly, at the least, in any plan that takes its requests at random.
-
-        If none of them is loaded for more than a part x of what it does, they do its rate divided by x; and the more
-        they do together, the larger a part each can take. The least x that is no smaller than what comes of it is
-        looked for. A lower rate has a smaller x, so that less is never taken of it in proportion.
-        """
+        """What all turns of a service do evenly, at the least, in any plan."""
         if self.tail is None:
             return self.wanted
-        low, high = np.zeros(len(self.services)), np.ones(len(self.services))
-        for _ in range(HALVINGS):
-            middle = (low + high) / 2
-            enough = self._largest_part(self.wanted / middle) <= middle
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        return self.wanted / high
-
-    def _largest_part(self, evenly: Floats) -> Floats:
-        """The largest part that any turn of each service can take: with its slice to itself, or among many others."""
-        half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
-        parts = []
-        for table in self.tables:
-            for percent, turns in table.turns.items():
-                takes = turns.takes_ms(0.0 if percent == WHOLE_GPU else NEIGHBOUR, table.buffer)
-                for round_ms, alone in ((takes, np.True_), (np.maximum(half, takes), np.False_)):
-                    together, window = evenly[:, None] * round_ms / 1000.0, (2 * half - takes) / round_ms
-                    part = self.loads.part(batch, window, turns.shrinks * takes / round_ms, alone, together)
-                    parts.append(np.where((takes <= half) & table.usable[:, None], part, 0.0).max(axis=1))
-        largest: Floats = np.max(parts, axis=0)
-        return largest
+        return done_evenly(self.wanted, self.half_slo_ms, self.tables, self.loads)
 
     def space(self, numbers: Ints) -> Space:
         """The ways to use GPUs for some of the services, which are numbered anew in this order."""

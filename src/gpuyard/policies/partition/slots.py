@@ -1,4 +1,4 @@
-"""What is best put on one slice, of what is left to serve of any number of services.
+"""What is best put on each of some slices, of what is left to serve of any number of services.
 
 A slice with a given period holds up to three services, each with the batch that serves what is left of it, or the
 largest that fits: for a few periods, the best three of the most promising services.
@@ -6,210 +6,136 @@ largest that fits: for a few periods, the best three of the most promising servi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.policies.partition.contents import Held, TurnSizes
+from gpuyard.policies.partition.candidates import PRESSURE_STEP, TIGHT, Beside, Candidates, CandidateTable, Slot
+from gpuyard.policies.partition.contents import MOST_ON_A_SLICE, Held
+from gpuyard.policies.partition.gpu_table import GpuTable
 from gpuyard.policies.partition.limits import CONTEXT_MB
-from gpuyard.policies.partition.problem import GpuTable
 from gpuyard.policies.partition.tail import Loads
-from gpuyard.policies.partition.ways import DIGITS, best_first
-from gpuyard.profiles.inference.model import BATCHES
+from gpuyard.policies.partition.ways import DIGITS
 
 Number = TypeVar("Number", np.int64, np.float64)
 
-PERIODS = 8
-"""That are tried for each slice."""
 PROMISING = 14
 """Services of which the best three are looked for."""
-ROOMS = (1.0, 0.8)
-"""Parts of the longest period: with a shorter one a request may be in time for a second batch."""
-PRESSURE_STEP = 0.05
-"""Pressures are rounded up to this, so that what turns take is worked out only once for each."""
 MOST_PRESSURE = 0.8
-TIGHT = 1e-9
 TIE = 1e-13
-
-
-class Beside(NamedTuple):
-    """What there is on the other slice of a GPU, and what that leaves."""
-
-    pressure: float
-    bears: float
-    """The pressure that the other slice stands."""
-    memory_mb: float
-    gbit: float
-
-
-class Candidates(NamedTuple):
-    """For each period, some services with their batches: arrays of period x candidate."""
-
-    number: Ints
-    batch: Ints
-    time_ms: Floats
-    rate: Floats
-
-    def take(self, chosen: Ints) -> Candidates:
-        """For each period, these."""
-        number, batch = (np.take_along_axis(each, chosen, axis=1) for each in (self.number, self.batch))
-        time_ms, rate = (np.take_along_axis(each, chosen, axis=1) for each in (self.time_ms, self.rate))
-        return Candidates(number, batch, time_ms, rate)
+NEVER_MS = 1e12
+"""Of a turn that does not fit."""
 
 
 @dataclass(frozen=True, eq=False)
 class Slots:
-    """Slices of one size on one kind of GPU."""
+    """Slices of one kind of GPU."""
 
     table: GpuTable
-    turns: TurnSizes
     half_slo_ms: Floats
     most: int
     loads: Loads
     evenly: Floats
-    _known: dict[float, tuple[Floats, Ints]] = field(default_factory=dict)
 
     @cached_property
-    def _periods(self) -> Floats:
-        """Some of the longest periods that services bear, in milliseconds."""
-        every = np.unique(self.half_slo_ms)
-        some = every[np.unique(np.linspace(0, len(every) - 1, PERIODS).astype(int))]
-        rooms = ROOMS if self.loads.table is not None else ROOMS[:1]
-        found: Floats = np.unique(np.multiply.outer(rooms, some))[:, None]
-        return found
+    def _candidates(self) -> CandidateTable:
+        return CandidateTable(self.table, self.half_slo_ms, self.most == 1, self.loads, self.evenly)
 
-    def _turns(self, pressure: float) -> tuple[Floats, Ints]:
-        """Service x batch: what each turn takes, never less for a larger batch; period x service: the largest batch."""
-        if pressure not in self._known:
-            takes = np.maximum.accumulate(self.turns.takes_ms(pressure, self.table.buffer), axis=1)
-            room = np.stack([(takes <= each + TIGHT).sum(axis=1) for each in self._periods])
-            self._known[pressure] = takes, np.where(self.half_slo_ms >= self._periods - TIGHT, room, 0)
-        return self._known[pressure]
-
-    def fill(self, left: Floats, prices: Floats, beside: Beside) -> Held:
-        """The content that is worth most of what is left; empty if nothing fits."""
-        in_play = np.flatnonzero((left > 0) & self.table.usable)
-        if not len(in_play):
-            return ()
-        some = self._candidates(in_play, left[in_play], beside)
-        some = some.take(_promising(some, prices))
-        groups = _groups(some.number.shape[1], self.most)
-        worth, memory, gbit, time = (
-            _with_none(each)[:, groups].sum(axis=2)
-            for each in (
-                prices[some.number] * some.rate, self.table.model_mb[some.number],
-                self.table.gbit[some.number] * some.rate, some.time_ms,
-            )
+    def fill(self, slots: Sequence[Slot], prices: Floats) -> list[Held]:
+        """The content of each that is worth most of what is left; empty if nothing fits."""
+        found = self._candidates.of(slots)
+        number, some = _promising(found, prices)
+        groups, sums = _groups(number.shape[2], self.most), _sums(number.shape[2], self.most)
+        memory, gbit = (np.array([each.beside[at] for each in slots])[:, None, None] for at in (2, 3))
+        fits = (
+            (np.minimum(some.time_ms, NEVER_MS) @ sums <= self._candidates.periods_ms + TIGHT)
+            & (self.table.model_mb[number] @ sums + CONTEXT_MB <= memory)
+            & ((self.table.gbit[number] * some.rate) @ sums <= gbit + TIGHT)
         )  # fmt: skip
-        fits = (time <= self._periods + TIGHT) & (memory + CONTEXT_MB <= beside.memory_mb) & (gbit <= beside.gbit)
-        return self._best(some, groups, np.where(fits, worth, 0.0), left, prices)
+        worth = np.where(fits, (prices[number] * some.rate) @ sums, 0.0)
+        chosen = np.round(worth, DIGITS).argmax(axis=2)[..., None]
+        there, members = np.take_along_axis(worth, chosen, axis=2) > 0, groups[chosen[..., 0]]
+        batch, time_ms = _members(some.batch, members), _members(some.time_ms, members)
+        return self._best(slots, _members(number, members), np.where(there, batch, 0), time_ms, prices)
 
-    def _candidates(self, in_play: Ints, left: Floats, beside: Beside) -> Candidates:
-        """Of each service and period, the batch that serves what is left, or the largest that fits."""
-        pressure = float(np.ceil(beside.pressure / PRESSURE_STEP - TIGHT) * PRESSURE_STEP)
-        takes, room = self._turns(pressure)
-        network = beside.gbit / np.maximum(self.table.gbit[in_play], TIGHT) * self._periods / 1000.0
-        batch, part = self._needed(left * self._periods / 1000.0, network, in_play, takes, room[:, in_play])
-        place = (in_play, np.maximum(batch, 1) - 1)
-        fits = (batch > 0) & (self.turns.pressure[place] <= beside.bears + TIGHT)
-        rate = np.where(fits, np.minimum(part * batch * 1000.0 / self._periods, left), 0.0)
-        return Candidates(np.broadcast_to(in_play, batch.shape), batch, np.where(fits, takes[place], np.inf), rate)
-
-    def _needed(
-        self, requests: Floats, network: Floats, in_play: Ints, takes: Floats, room: Ints
-    ) -> tuple[Ints, Floats]:
-        """The batch that takes so many requests in a period, on the mean, and what part of it that may be.
-
-        It takes no more than the network lets in, unless that is less than one request.
-        """
-
-        together = self.evenly[in_play] * self._periods / 1000.0
-
-        def part_of(batch: Ints) -> Floats:
-            place = (in_play, np.maximum(batch, 1) - 1)
-            window = (2 * self.half_slo_ms[in_play] - takes[place]) / self._periods
-            shrinks = self.turns.shrinks[place] * takes[place] / self._periods
-            return self.loads.part(batch, window, shrinks, np.bool_(self.most == 1), together)
-
-        def enough(part: Floats) -> Ints:
-            part = np.maximum(part, TIGHT)
-            wanted = np.clip(np.ceil(requests / part - TIGHT), 1, BATCHES)
-            batch: Ints = np.minimum(np.minimum(wanted, np.maximum(network / part, 1)).astype(np.int64), room)
-            return batch
-
-        least = enough(np.ones(()))
-        if self.loads.table is None:
-            return least, np.ones(least.shape)
-        plenty = enough(part_of(least))
-        of_plenty = part_of(plenty)
-        fewer = enough(of_plenty)
-        of_fewer = part_of(fewer)
-        enough_so = of_fewer * fewer >= requests
-        return np.where(enough_so, fewer, plenty), np.where(enough_so, of_fewer, of_plenty)
-
-    def _best(self, some: Candidates, groups: Ints, worth: Floats, left: Floats, prices: Floats) -> Held:
+    def _best(self, slots: Sequence[Slot], number: Ints, batch: Ints, time_ms: Floats, prices: Floats) -> list[Held]:
         """Of the best group of each period, the one that is worth most with its turns back to back."""
-        column = np.round(worth, DIGITS).argmax(axis=1)
-        there = worth[np.arange(len(worth)), column] > 0
-        if not there.any():
-            return ()
-        members = groups[column[there]]
-        number, batch, time, _ = (np.take_along_axis(_with_none(each[there]), members, axis=1) for each in some)
-        period = time.sum(axis=1, keepdims=True)
-        shrinks = self.turns.shrinks[number, np.maximum(batch, 1) - 1] * time / period
-        alone = (batch > 0).sum(axis=1, keepdims=True) == 1
-        together = self.evenly[number] * period / 1000.0
-        part = self.loads.part(batch, (2 * self.half_slo_ms[number] - time) / period, shrinks, alone, together)
-        rates = np.minimum(part * batch * 1000.0 / period, left[number])
-        row = int(best_first((rates * prices[number]).sum(axis=1))[0])
-        held = zip(number[row].tolist(), batch[row].tolist(), strict=True)
-        return tuple(sorted((service, size) for service, size in held if size))
+        sizes = np.array([self.table.size[each.percent] for each in slots])
+        time_ms = np.where(batch > 0, time_ms, 0.0)
+        period = np.maximum(time_ms.sum(axis=2, keepdims=True), TIGHT)
+        part = self._part(sizes[:, None, None], number, batch, time_ms, period)
+        left = np.take_along_axis(np.stack([each.left for each in slots])[:, None], number, axis=2)
+        worth = (np.minimum(part * batch * 1000.0 / period, left) * prices[number]).sum(axis=2)
+        rows = np.where((batch > 0).any(axis=2), np.round(worth, DIGITS), -1.0).argmax(axis=1)
+        return [_held(number[slot, row], batch[slot, row]) for slot, row in enumerate(rows.tolist())]
 
-    def leaves(self, held: Held, limits: Beside) -> tuple[Beside, Floats]:
-        """What a content leaves for the other slice, and what it then does in a second."""
-        number, batch = np.array(held).T
-        place = (number, batch - 1)
-        own = self.turns.own[place] + np.arange(0.0, MOST_PRESSURE, PRESSURE_STEP)[:, None]
-        takes = (self.turns.raw_ms[place] * np.maximum(1.0, own) + self.turns.gathering_ms[place]) * self.table.buffer
-        busy = takes.sum(axis=1)
-        bears = int((busy <= self.half_slo_ms[number].min() + TIGHT).sum()) - 1
-        window = (2 * self.half_slo_ms[number] - takes[bears]) / busy[bears]
-        shrinks = self.turns.shrinks[place] * takes[bears] / busy[bears]
-        rates = np.zeros(len(self.half_slo_ms))
-        together, alone = self.evenly[number] * busy[bears] / 1000.0, np.bool_(len(held) == 1)
-        rates[number] = self.loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / busy[bears]
-        gbit = limits.gbit - float(rates[number] @ self.table.gbit[number])
-        memory = limits.memory_mb - float(self.table.model_mb[number].sum())
-        return Beside(float(self.turns.pressure[place].max()), bears * PRESSURE_STEP, memory, max(gbit, 0.0)), rates
+    def _part(self, sizes: Ints, number: Ints, batch: Ints, time_ms: Floats, period_ms: Floats) -> Floats:
+        """What part of each batch may be asked for, of the turns of slices along the last axis."""
+        shrinks = self.table.stacked.shrinks[sizes, number, np.maximum(batch, 1) - 1] * time_ms / period_ms
+        alone = (batch > 0).sum(axis=-1, keepdims=True) == 1
+        window = (2 * self.half_slo_ms[number] - time_ms) / period_ms
+        return self.loads.part(batch, window, shrinks, alone, self.evenly[number] * period_ms / 1000.0)
+
+    def leaves(self, percents: Sequence[int], held: Sequence[Held], limits: Beside) -> list[tuple[Beside, Floats]]:
+        """What contents of slices leave for the other slices of their GPUs, and what they then do in a second."""
+        sizes = np.array([self.table.size[percent] for percent in percents])
+        padded = np.array([each + ((0, 0),) * (MOST_ON_A_SLICE - len(each)) for each in held])
+        number, batch = padded[..., 0], padded[..., 1]
+        there, turns = batch > 0, self.table.stacked
+        place = (sizes[:, None], number, np.maximum(batch, 1) - 1)
+        pressures = np.arange(0.0, MOST_PRESSURE, PRESSURE_STEP)[:, None]
+        factor = np.maximum(1.0, turns.own[place][:, None] + pressures)
+        takes = (turns.raw_ms[place][:, None] * factor + turns.gathering_ms[place][:, None]) * self.table.buffer
+        takes = np.where(there[:, None], takes, 0.0)
+        half = np.where(there, self.half_slo_ms[number], np.inf).min(axis=1)
+        bears = (takes.sum(axis=2) <= half[:, None] + TIGHT).sum(axis=1) - 1
+        time_ms = takes[np.arange(len(held)), bears]
+        period = time_ms.sum(axis=1, keepdims=True)
+        rate = self._part(sizes[:, None], number, batch, time_ms, period) * batch * 1000.0 / period
+        pressure = np.where(there, turns.pressure[place], 0.0).max(axis=1)
+        gbit = np.maximum(limits.gbit - (rate * self.table.gbit[number]).sum(axis=1), 0.0)
+        memory = limits.memory_mb - np.where(there, self.table.model_mb[number], 0.0).sum(axis=1)
+        rates = np.zeros((len(held), len(self.half_slo_ms)))
+        np.add.at(rates, (np.arange(len(held))[:, None], number), rate)
+        beside = zip(*(each.tolist() for each in (pressure, bears * PRESSURE_STEP, memory, gbit)), strict=True)
+        return [(Beside(*each), rates[row]) for row, each in enumerate(beside)]
 
 
-def _promising(some: Candidates, prices: Floats) -> Ints:
-    """For each period, services that are worth most, and those that are worth most for the time they take."""
-    worth = prices[some.number] * some.rate
+def _held(number: Ints, batch: Ints) -> Held:
+    return tuple(sorted((service, size) for service, size in zip(number.tolist(), batch.tolist(), strict=True) if size))
+
+
+def _promising(of: Candidates, prices: Floats) -> tuple[Ints, Candidates]:
+    """For each slot and period, services that are worth most, and those that are worth most for the time they take."""
+    worth = prices * of.rate
     by_worth = _largest(worth, PROMISING // 2)
-    density = worth / some.time_ms
-    np.put_along_axis(density, by_worth, np.inf, axis=1)
-    return _largest(density, PROMISING)
+    density = worth / of.time_ms
+    np.put_along_axis(density, by_worth, np.inf, axis=2)
+    number = _largest(density, PROMISING)
+    time_ms, rate = (np.take_along_axis(each, number, axis=2) for each in (of.time_ms, of.rate))
+    return number, Candidates(np.take_along_axis(of.batch, number, axis=2), time_ms, rate)
 
 
 def _largest(values: Floats, count: int) -> Ints:
     """In each row, the places of the largest values; the first among equals, on every machine."""
-    if values.shape[1] > count:
-        keys = np.round(values, DIGITS) - np.arange(values.shape[1]) * TIE
-        some = np.sort(np.argpartition(-keys, count, axis=1)[:, :count], axis=1)
-        values = np.take_along_axis(values, some, axis=1)
-        return np.take_along_axis(some, np.argsort(-np.round(values, DIGITS), axis=1, kind="stable"), axis=1)
-    return np.argsort(-np.round(values, DIGITS), axis=1, kind="stable")
+    if values.shape[2] > count:
+        keys = np.round(values, DIGITS) - np.arange(values.shape[2]) * TIE
+        some = np.sort(np.argpartition(-keys, count, axis=2)[..., :count], axis=2)
+        values = np.take_along_axis(values, some, axis=2)
+        return np.take_along_axis(some, np.argsort(-np.round(values, DIGITS), axis=2, kind="stable"), axis=2)
+    return np.argsort(-np.round(values, DIGITS), axis=2, kind="stable")
 
 
-def _with_none(values: NDArray[Number]) -> NDArray[Number]:
-    """With a last column for none."""
-    return np.concatenate([values, np.zeros_like(values[:, :1])], axis=1)
+def _members(values: NDArray[Number], groups: Ints) -> NDArray[Number]:
+    """Of each slot and period, those of a group of candidates; 0 for none."""
+    with_none = np.concatenate([values, np.zeros_like(values[..., :1])], axis=2)
+    return np.take_along_axis(with_none, groups, axis=2)
 
 
 @lru_cache(maxsize=64)
@@ -217,3 +143,10 @@ def _groups(count: int, most: int) -> Ints:
     """All groups of up to so many, three places each; the last place stands for none."""
     found = [each + (count,) * (3 - size) for size in range(1, most + 1) for each in combinations(range(count), size)]
     return np.array(found)
+
+
+@lru_cache(maxsize=64)
+def _sums(count: int, most: int) -> Floats:
+    """Candidate x group: 1 for its members, so that a product with it has a sum for each group."""
+    found: Floats = (_groups(count, most)[None] == np.arange(count)[:, None, None]).any(axis=2).astype(np.float64)
+    return found

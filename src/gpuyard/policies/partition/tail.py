@@ -8,7 +8,7 @@ points it is read along straight lines.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from math import exp, sqrt
 from pathlib import Path
 from statistics import NormalDist
@@ -28,8 +28,10 @@ because of others before them that will be dropped: up to a sixth of all that is
 MOST = 0.97
 """Of what a turn can do evenly, that it is asked for at random, unless more than a tenth of it may be missed. Where
 turns of a service differ, the slower ones drop what others might still answer in time; that shows when all are full."""
-PLACES = (*range(1, 33), *range(36, 65, 4))
-"""Of batches in the table; more are counted as the last."""
+SINGLY, SPREAD = 32, 4
+PLACES = (*range(1, SINGLY + 1), *range(SINGLY + SPREAD, 2 * SINGLY + 1, SPREAD))
+"""Of batches in the table: each up to so many, then every fourth; more are counted as the last."""
+LAST = len(PLACES) - 1
 OCTAVES, STEPS = 4, 8
 """Windows in the table: from 1 to 2, 4, 8 and 16, in so many equal steps each."""
 SHRINKS = 10
@@ -74,20 +76,21 @@ class Loads:
             return np.ones(np.broadcast_shapes(places.shape, window.shape))
         if bunch > 1:
             return self._of_bunches(places, window, np.asarray(shrinks), np.asarray(alone), bunch)
-        mantissa, exponent = np.frexp(np.clip(window, 1.0, 2.0**OCTAVES))
-        at = _Point.of(
-            np.asarray(alone).astype(np.int64), (exponent - 2 + 2.0 * mantissa) * STEPS,
-            np.clip(np.asarray(shrinks), 0.0, 1.0) ** 2 * SHRINKS,
-        )  # fmt: skip
-        found = at.read(self.table, np.maximum(places.astype(np.int64), 1) - 1)
-        together = np.asarray(together)
+        at, kind, together = _Point.of(window, shrinks), np.asarray(alone).astype(np.int64), np.asarray(together)
+        found = at.read(self._cells[0], kind * len(PLACES) + np.maximum(places.astype(np.int64), 1) - 1)
         if (together > 1.0).any():
-            row = np.interp(together, PLACES, np.arange(len(PLACES)))
-            low = np.minimum(row.astype(np.int64), len(PLACES) - 2)
-            at = at._replace(kind=at.kind + 2 * (places > 1))
-            joined = at.read(self.shared, low) * (low + 1 - row) + at.read(self.shared, low + 1) * (row - low)
+            row = np.clip(np.minimum(together - 1.0, together / SPREAD + (SINGLY - 1 - SINGLY / SPREAD)), 0.0, LAST)
+            low = np.minimum(row.astype(np.int64), LAST - 1)
+            joined = at.read_between(self._cells[1], (kind + 2 * (places > 1)) * len(PLACES) + low, row - low)
             found = np.where(together > 1.0, np.maximum(found, joined), found)
         return np.where(window >= 1.0 - ROUNDING, found, 0.0)
+
+    @cached_property
+    def _cells(self) -> tuple[Floats, Floats]:
+        """Of both tables, what is needed to read between four points, and in the second between two rows of them."""
+        own, shared = _cells(self.table if self.table is not None else self.shared), _cells(self.shared)
+        further = np.concatenate([shared[:, 1:], shared[:, -1:]], axis=1) - shared
+        return own.reshape(-1, 4), np.concatenate([shared, further], axis=-1).reshape(-1, 8)
 
     def _of_bunches(self, batch: Ints, window: Floats, shrinks: Floats, alone: Floats, bunch: int) -> Floats:
         """A bunch takes places for all of it, or as many whole rounds as it needs, of which the last is in time."""
@@ -98,31 +101,42 @@ class Loads:
 
 
 class _Point(NamedTuple):
-    """Where in a table to read: positions, and how far each is from there to the next."""
+    """Where in a row of a table to read: in which cell between four of its points, and how far from the first."""
 
-    kind: Ints
-    """Alone or not."""
-    window: Ints
-    shrinks: Ints
+    cell: Ints
     across: Floats
     along: Floats
 
     @staticmethod
-    def of(kind: Ints, window: Floats, shrinks: Floats) -> _Point:
-        i = np.minimum(window.astype(np.int64), OCTAVES * STEPS - 1)
-        j = np.minimum(shrinks.astype(np.int64), SHRINKS - 1)
-        return _Point(kind, i, j, window - i, shrinks - j)
+    def of(window: Floats, shrinks: ArrayLike) -> _Point:
+        mantissa, exponent = np.frexp(np.clip(window, 1.0, 2.0**OCTAVES))
+        steps = (exponent - 2 + 2.0 * mantissa) * STEPS
+        squared = np.clip(np.asarray(shrinks), 0.0, 1.0) ** 2 * SHRINKS
+        i = np.minimum(steps.astype(np.int64), OCTAVES * STEPS - 1)
+        j = np.minimum(squared.astype(np.int64), SHRINKS - 1)
+        return _Point(i * SHRINKS + j, steps - i, squared - j)
 
-    def read(self, table: Floats, row: Ints) -> Floats:
+    def read(self, cells: Floats, row: Ints) -> Floats:
         """Along straight lines."""
-        _, rows, windows, steps = table.shape
-        here, flat = ((self.kind * rows + row) * windows + self.window) * steps + self.shrinks, table.reshape(-1)
-        low, high = (_between(flat.take(at), flat.take(at + 1), self.along) for at in (here, here + steps))
-        return _between(low, high, self.across)
+        return self._read(cells.take(row * (OCTAVES * STEPS * SHRINKS) + self.cell, axis=0))
+
+    def read_between(self, cells: Floats, row: Ints, part: Floats) -> Floats:
+        """The same, so far from this row to the next."""
+        some = cells.take(row * (OCTAVES * STEPS * SHRINKS) + self.cell, axis=0)
+        return self._read(some) + self._read(some[..., 4:]) * part
+
+    def _read(self, some: Floats) -> Floats:
+        found: Floats = (
+            some[..., 0] + some[..., 1] * self.along + (some[..., 2] + some[..., 3] * self.along) * self.across
+        )
+        return found
 
 
-def _between(low: Floats, high: Floats, part: Floats) -> Floats:
-    found: Floats = low + (high - low) * part
+def _cells(table: Floats) -> Floats:
+    """For every four points of a table: the first, and by how much it grows along either side, and along both."""
+    here, along, across = table[..., :-1, :-1], table[..., :-1, 1:], table[..., 1:, :-1]
+    both = table[..., 1:, 1:] - along - across + here
+    found: Floats = np.stack([here, along - here, across - here, both], axis=-1)
     return found
 
 
