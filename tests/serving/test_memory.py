@@ -13,6 +13,7 @@ from tests.serving.running import LENET, PATIENCE_S, Running, eventually, servin
 from tests.serving.test_http_faults import status
 from tests.serving.test_server_faults import memory_mb
 
+from gpuyard.serving import memory
 from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.http.values import HttpLimits, Request, Response
@@ -112,3 +113,15 @@ def test_a_reserve_takes_no_more_than_there_is() -> None:
     assert Counter(reserve.take(4) for _ in range(3)) == {True: 2, False: 1}
     reserve.give(4)
     assert (reserve.take(6), reserve.take(1)) == (True, False)
+
+
+def test_memory_goes_back_to_the_machine_while_much_comes_and_once_it_is_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    trims: list[int] = []
+    monkeypatch.setattr(memory, "trim_heap", lambda: trims.append(1))
+    reserve = Reserve(MIB)
+    looks = []
+    for passed in (0, MIB - 1, 0, 40 * MIB, 19 * MIB, 0, 0):
+        reserve.pass_through(passed)
+        reserve.tidy()
+        looks.append(len(trims))
+    assert looks == [0, 0, 0, 1, 1, 2, 2]

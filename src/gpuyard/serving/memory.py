@@ -7,7 +7,9 @@ from functools import cache
 from typing import Any
 
 WORTH_TRIMMING = 32 << 20
-"""Bytes that must have been given back before it pays to tidy up."""
+"""Bytes that must have been given back before it pays to tidy up while more come."""
+WORTH_WHEN_QUIET = 1 << 20
+"""The same while none come. A byte that is counted may have been kept several times: as it came, and as it was read."""
 
 
 class Reserve:
@@ -16,7 +18,7 @@ class Reserve:
     def __init__(self, total: int) -> None:
         self.total = total
         self.taken = 0
-        self._returned = 0
+        self._returned = self._returned_before = 0
 
     def take(self, size: int) -> bool:
         """Count bytes that are about to be kept; False if there would be too many."""
@@ -36,9 +38,11 @@ class Reserve:
 
     def tidy(self) -> None:
         """Return to the machine what was given back: the allocator keeps buffers that lie between others."""
-        if self._returned >= WORTH_TRIMMING:
+        quiet = self._returned == self._returned_before
+        if self._returned >= (WORTH_WHEN_QUIET if quiet else WORTH_TRIMMING):
             self._returned = 0
             trim_heap()
+        self._returned_before = self._returned
 
 
 def trim_heap() -> None:
