@@ -78,6 +78,6 @@ double kernel_seconds_by_name(const char *name) {
     return NAN;
 }
 
-double kernel_seconds_by_size(const struct gpu_kind *kind, uint64_t threads) {
-    return kind->kernel_floor_s + (double)threads * BYTES_PER_THREAD / kind->bandwidth;
+double kernel_seconds_by_size(const struct gpu_kind *kind, uint64_t threads, double seen) {
+    return kind->kernel_floor_s + fmax((double)threads * BYTES_PER_THREAD / kind->bandwidth, seen);
 }

@@ -81,7 +81,7 @@ static bool find_memory(uintptr_t address, uintptr_t *begin, uintptr_t *end) {
     return true;
 }
 
-static CUresult execute(const struct launch *launch) {
+static CUresult execute(const struct launch *launch, double start, double *seen) {
     static const CUresult results[] = {
         [PTX_DONE] = CUDA_SUCCESS,
         [PTX_UNSUPPORTED] = CUDA_ERROR_NOT_SUPPORTED,
@@ -92,9 +92,19 @@ static CUresult execute(const struct launch *launch) {
         [PTX_NO_MEMORY] = CUDA_ERROR_OUT_OF_MEMORY,
     };
     char message[PTX_MESSAGE_BYTES];
-    struct ptx_launch run = {launch->function->module->ptx, launch->function->code, launch->grid, launch->block,
-                             launch->shared_bytes,          launch->arguments,      find_memory};
-    enum ptx_result result = ptx_run(&run, message);
+    struct ptx_launch run = {
+        .module = launch->function->module->ptx,
+        .kernel = launch->function->code,
+        .grid = launch->grid,
+        .block = launch->block,
+        .dynamic_shared_bytes = launch->shared_bytes,
+        .arguments = launch->arguments,
+        .start_ns = (uint64_t)llround(start * 1e9),
+        .find = find_memory,
+    };
+    uint64_t passed_ns;
+    enum ptx_result result = ptx_run(&run, &passed_ns, message);
+    *seen = 1e-9 * (double)passed_ns;
     if (result != PTX_DONE) complain("%s", message);
     return results[result];
 }
@@ -109,12 +119,16 @@ CUresult launch_run(struct context *context, const struct launch *launch, double
     const struct function *function = launch->function;
     uint64_t threads = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2] * launch->block[0] *
                        launch->block[1] * launch->block[2];
+    CUresult result = CUDA_SUCCESS;
+    double seen = 0;
+    if (function->code != NULL && machine_settings()->execute) { /* first, as it may tell how long it takes */
+        double before = host_seconds();
+        result = execute(launch, gpu_mark(context->gpu, *tail), &seen);
+        gpu_fell_behind(context->gpu, host_seconds() - before);
+    }
+    bool named = !isnan(function->seconds);
     gpu_launch(context->gpu, tail,
-               isnan(function->seconds) ? kernel_seconds_by_size(context->gpu->kind, threads) : function->seconds);
-    if (function->code == NULL || !machine_settings()->execute) return CUDA_SUCCESS;
-    double before = host_seconds();
-    CUresult result = execute(launch);
-    gpu_fell_behind(context->gpu, host_seconds() - before);
+               named ? function->seconds : kernel_seconds_by_size(context->gpu->kind, threads, seen));
     if (is_lasting(result)) context->error = result;
     return result;
 }

@@ -81,8 +81,9 @@ void timeline_wait(struct gpu_client *client, double position) {
         while (gpuyard_wait_until(client->shared, position) == GPUYARD_ERROR_INTERRUPTED) continue;
         return;
     }
-    double missing = position - timeline_now();
-    if (missing > 0) waited = waited + missing;
+    /* What is missing may be less than the sum can hold, and then somebody would look again and find it not reached. */
+    for (double missing; (missing = position - timeline_now()) > 0;)
+        waited = fmax(waited + missing, nextafter(waited, INFINITY));
 }
 
 bool timeline_reserve(struct gpu_client *client, uint64_t bytes) {

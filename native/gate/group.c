@@ -18,7 +18,11 @@ uint64_t monotonic_ns(void) {
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-const char *gpuyard_gate_error_text(int error) { return gpuyard_error_text(error); }
+/* Groups have other names than nodes. */
+const char *gpuyard_gate_error_text(int error) {
+    if (error == GPUYARD_ERROR_NAME) return "a group's name is 1 to 64 letters, digits, '.', '_' and '-'";
+    return gpuyard_error_text(error);
+}
 
 /* No node's file begins like that: after "gpuyard-" they have the user's number. */
 int gpuyard_gate_path(const char *group, char path[GPUYARD_PATH_BYTES]) {

@@ -122,7 +122,8 @@ def test_any_number_of_priorities(capsys: pytest.CaptureFixture[str], tmp_path: 
         (("trade-off.json", "--sharing", "turns"), "field sharing: 'turns' is not a sharing policy"),
         (("trade-off.json", "--sharing", "partition"), "promises 2 of a GPU to its 2 jobs"),
         (("trade-off.json", "--seconds", "0"), "field seconds: 0.0 must be a finite number"),
-        (("trade-off.json", "--world", "gpu"), "'gpu'"),
+        (("trade-off.json", "--world", "moon"), "'moon'"),
+        (("trade-off.json", "--speed", "2"), "field speed: 2.0 must be 1 in the simulated world"),
     ],
 )
 def test_wrong_input_is_one_line_and_leaves_nothing(

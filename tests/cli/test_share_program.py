@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.cli import main
+from gpuyard.sharing.calls import GateFault, gate_library
 from gpuyard.sharing.group import Group, Terms
 from gpuyard.sharing.program import ProgramTerms, gated_environment
 
@@ -78,6 +79,38 @@ print(group.look(0).clients[0].terms)
     assert done.stdout == "Terms(level=0, sync_every=5, window=0)\n"
 
 
+TORCH = """
+import os, torch
+from gpuyard.sharing.group import Group
+
+x = torch.ones(64, 64, device="cuda")
+(x @ x).sum().item()
+(found,) = Group("default").look(0).clients
+print(torch.cuda.get_device_name(), found.pid == os.getpid(), found.terms, found.jobs_done, found.launches)
+"""
+
+
+def test_one_option_runs_a_program_on_emulated_gpus_behind_the_gate() -> None:
+    options = ["--priority", "high", "--sync-every", "8"]
+    short = run_shared("--gpus", "V100", *options, script=TORCH)
+    command = [sys.executable, "-m", "gpuyard", "emulate", "--gpus", "V100", "--"]
+    command += [sys.executable, "-m", "gpuyard", "share", *options, "--", sys.executable, "-c", TORCH]
+    long = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (short.returncode, long.returncode) == (0, 0), short.stderr + long.stderr
+    assert "V100" in short.stdout
+    assert "True Terms(level=20, sync_every=8, window=0) 1 " in short.stdout
+    assert short.stdout == long.stdout
+    assert "steps on V100: " in short.stderr
+
+
+def test_on_emulated_gpus_the_exit_code_is_the_program_s_and_quiet_says_nothing() -> None:
+    done = run_shared("--gpus", "V100", "--quiet", script="raise SystemExit(7)")
+    assert (done.returncode, done.stderr) == (7, "")
+
+
+RULE_OF_NAMES = "is no name of a group: 1 to 64 letters, digits, '.', '_' and '-'"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -87,7 +120,9 @@ print(group.look(0).clients[0].terms)
         (["--share", "0"], "share"),
         (["--sync-every", "-4"], "sync_every"),
         (["--policy", "fair"], "fair"),
+        (["--gpus", "V1000"], "V1000"),
         (["--group", "../a", "--policy", "none"], "is no name of a group"),
+        *((["--group", name], RULE_OF_NAMES) for name in ("team a", "../x", "a/b", "é", "\udce9", "", "x" * 65)),
     ],
 )
 def test_what_makes_no_sense_is_refused(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -95,6 +130,18 @@ def test_what_makes_no_sense_is_refused(options: list[str], said: str, capsys: p
     printed = capsys.readouterr().err
     assert said in printed
     assert printed.count("\n") == 1
+
+
+def test_a_bad_name_in_the_environment_is_told_by_the_same_rule() -> None:
+    assert gate_library().error_text(GateFault.NAME) == b"a group's name is 1 to 64 letters, digits, '.', '_' and '-'"
+
+
+def test_a_folder_that_is_not_there_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPUYARD_SHM", "/nonexistent")
+    assert gpuyard("share", "--policy", "shares", "--", "true") == 2
+    assert "there is no /nonexistent" in capsys.readouterr().err
 
 
 def test_a_program_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:

@@ -101,6 +101,25 @@ def test_an_operation_that_meets_a_closed_gate_drains_and_waits(group: Group) ->
     assert (state.launches, state.preemptions) == (2, 1)
 
 
+def test_groups_that_a_preemption_has_drained_are_not_waited_for_again(group: Group) -> None:
+    """Two groups of 3 are drained; of the next four launches none is done, and none is reported as done."""
+    gpu, _, _ = gated(group, Terms(0, window=3))
+    urgent = group.connect("gpu", Terms(1))
+    for _ in range(6):
+        gpu.launch(1.0)
+    urgent.arrive()
+    behind = threading.Thread(target=gpu.launch, args=(1.0,))
+    behind.start()
+    while not group.look(0).clients[0].waiting:
+        pass
+    urgent.drained(0)
+    behind.join()
+    for _ in range(3):
+        gpu.launch(1.0)
+    state = group.look(0).clients[0]
+    assert (state.queued, state.done_launches, state.syncs) == (4, 6, 0)
+
+
 def test_the_limit_on_memory_is_the_gate_s(group: Group) -> None:
     gpu, _, client = gated(group, memory_limit=10 * MIB)
     size = gpu.memory.take(8 * MIB)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,14 +14,19 @@ import pytest
 from gpuyard.cli import main
 from gpuyard.core.errors import GpuyardError
 from gpuyard.core.sharing import KernelSequence, SharedJob, SharingExperiment
-from gpuyard.emulation.shared_experiment import emulate_sharing, share_in_processes
+from gpuyard.emulation.shared_experiment import EmulatedGround, emulate_sharing
+from gpuyard.sharing.experiment import share_in_processes
+from gpuyard.sharing.group import GateClient, Group, Terms
+from gpuyard.sharing.job_process import GateCounters, JobOrder, run_jobs
+from gpuyard.sharing.kernels import KernelCode
+from gpuyard.sharing.launcher import Launcher
 
 BACKGROUND = SharedJob("background", KernelSequence.uniform(100, 3e-4), sync_every=4, least_jobs=6)
 URGENT = SharedJob("urgent", KernelSequence.uniform(30, 1e-4), 1, thinks_s=(0.02,), least_jobs=6)
 
 
 def test_the_urgent_job_goes_first_and_the_background_job_keeps_its_cap() -> None:
-    background, urgent = share_in_processes(SharingExperiment((BACKGROUND, URGENT), 0.2), speed=1.0)
+    background, urgent = share_in_processes(SharingExperiment((BACKGROUND, URGENT), 0.2), EmulatedGround())
     assert all(row["preemptions"] == row["syncs"] == 0 for row in urgent.rows)
     assert urgent.longest_queue == 30
     assert background.longest_queue == 4
@@ -31,13 +38,13 @@ def test_the_urgent_job_goes_first_and_the_background_job_keeps_its_cap() -> Non
 
 def test_without_a_gate_nobody_waits() -> None:
     jobs = (replace(BACKGROUND, sync_every=0), URGENT)
-    for record in share_in_processes(SharingExperiment(jobs, 0.1, policy="none"), speed=1.0):
+    for record in share_in_processes(SharingExperiment(jobs, 0.1, policy="none"), EmulatedGround()):
         assert all(row["preemptions"] == row["syncs"] == row["waited_s"] == 0 for row in record.rows)
 
 
 def test_a_policy_of_the_simulator_decides() -> None:
     jobs = tuple(replace(BACKGROUND, name=f"job {priority}", priority=priority, sync_every=0) for priority in (0, 1))
-    records = share_in_processes(SharingExperiment(jobs, 0.1, policy="reef"), speed=1.0)
+    records = share_in_processes(SharingExperiment(jobs, 0.1, policy="reef"), EmulatedGround())
     assert all(row["syncs"] >= 100 // 4 - row["preemptions"] for row in records[0].rows)
     assert all((row["syncs"], row["preemptions"]) == (25, 0) for row in records[1].rows)
 
@@ -45,7 +52,7 @@ def test_a_policy_of_the_simulator_decides() -> None:
 def test_kernels_of_several_lengths_on_several_streams_with_layers() -> None:
     sequence = KernelSequence((1e-4, 2e-4, 1e-4, 5e-5), (2, 4))
     job = SharedJob("mixed", sequence, streams=2, layers=True, least_jobs=3)
-    (record,) = share_in_processes(SharingExperiment((job,), 1e-3, policy="pipeswitch"), speed=1.0)
+    (record,) = share_in_processes(SharingExperiment((job,), 1e-3, policy="pipeswitch"), EmulatedGround())
     assert len(record.rows) >= 3
     assert all(row["finish_s"] - row["start_s"] >= 2.5e-4 for row in record.rows), (
         "less than the GPU takes is impossible"
@@ -54,9 +61,38 @@ def test_kernels_of_several_lengths_on_several_streams_with_layers() -> None:
 
 def test_jobs_come_when_they_are_due() -> None:
     job = replace(URGENT, arrivals_s=(0.0, 0.001, 0.05))
-    (record,) = share_in_processes(SharingExperiment((job,), 1.0), speed=1.0)
+    (record,) = share_in_processes(SharingExperiment((job,), 1.0), EmulatedGround())
     assert [row["arrival_s"] for row in record.rows] == [0.0, 0.001, 0.05]
     assert all(row["start_s"] >= row["arrival_s"] for row in record.rows)
+
+
+class HeldUp(Launcher):
+    """Instead of launching, waits at the gate until whoever is above it is done."""
+
+    def __init__(self, low: GateClient, high: GateClient, group: Group) -> None:
+        self.low, self.high, self.group = low, high, group
+
+    def run(self, kernels: tuple[int, ...], layer_ends: frozenset[int]) -> None:
+        self.high.arrive()
+        self.low.arrive()
+        waiting = threading.Thread(target=self.low.wait)
+        waiting.start()
+        while not self.group.look(0).clients[0].waiting:
+            pass
+        self.high.drained(0)
+        waiting.join()
+
+
+def test_waits_are_told_in_seconds_of_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPUYARD_SHM", str(tmp_path))
+    monkeypatch.setenv("GPUYARD_GATE", "test")
+    group = Group("test")
+    low, high = group.connect("gpu", Terms(0)), group.connect("gpu", Terms(1))
+    order = JobOrder((0,), KernelCode("", (), ()), 0, (), 1, (0.0,), (0.0,), 1.0, 1, speed=100.0)
+    (row,) = run_jobs(order, HeldUp(low, high, group), GateCounters(), time.monotonic())
+    waited_ns = group.look(0).clients[0].waited_ns
+    assert waited_ns > 0
+    assert row["waited_s"] == pytest.approx(waited_ns / 1e9 * 100.0)
 
 
 def test_a_run_has_what_a_simulated_one_has() -> None:
@@ -70,7 +106,7 @@ def test_a_run_has_what_a_simulated_one_has() -> None:
 def test_a_process_that_fails_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUYARD_CLOCK", "no such clock")
     with pytest.raises(GpuyardError, match="'urgent' ended before it was ready"):
-        share_in_processes(SharingExperiment((URGENT,), 0.1), speed=1.0)
+        share_in_processes(SharingExperiment((URGENT,), 0.1), EmulatedGround())
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

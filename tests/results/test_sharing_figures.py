@@ -1,5 +1,7 @@
 """The figures of a run in which jobs shared GPUs, from tables written by hand."""
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
@@ -39,6 +41,19 @@ def test_times_are_compared_with_those_alone() -> None:
     assert figures["violations"] == pytest.approx(2 / 6)
     assert (figures["urgent_p50_ms"], figures["background_slowdown"]) == (pytest.approx(5), pytest.approx(1.2))
     assert figures["gpu_use"] == pytest.approx(0.7)
+
+
+def test_warm_up_counts_neither_shared_nor_alone() -> None:
+    cold = completions(("a", 0, 1000), ("b", 0, 1000)).with_columns(measured=False)
+    warm = summarise_sharing(SHARED, ALONE, FACTS, "priority")
+    figures, processes = summarise_sharing(pl.concat([cold, SHARED]), pl.concat([cold, ALONE]), FACTS, "priority")
+    assert (figures, processes.to_dicts()) == (warm[0], warm[1].to_dicts())
+
+
+def test_a_higher_priority_disturbs_only_those_on_its_gpu() -> None:
+    elsewhere = [FACTS[0], replace(FACTS[1], gpu=1)]
+    _, processes = summarise_sharing(SHARED, ALONE, elsewhere, "priority")
+    assert processes["undisturbed_ms_mean"][0] == pytest.approx(15)  # all four of a's jobs
 
 
 def test_jobs_that_overlap_none_of_others() -> None:

@@ -41,16 +41,37 @@ static void release(struct warp *warp, unsigned int index, const struct barrier 
     lane->next = instruction + 1;
 }
 
+static bool waits_at(const struct warp *warp, unsigned int lane, uint32_t number) {
+    return warp->alive >> lane & 1 && warp->lanes[lane].waiting == WAITING_BARRIER &&
+           warp->lanes[lane].barrier == number;
+}
+
+static bool any_waits_at(const struct warp *warp, uint32_t number) {
+    for (unsigned int i = 0; i < LANES; i++)
+        if (waits_at(warp, i, number)) return true;
+    return false;
+}
+
+/* For all that wait it is as late as for the last that came. */
+static void meet_in_time(struct block *block, uint32_t number) {
+    uint64_t latest = 0;
+    for (unsigned int w = 0; w < block->warp_count; w++)
+        if (any_waits_at(&block->warps[w], number) && block->warps[w].passed_ns > latest)
+            latest = block->warps[w].passed_ns;
+    for (unsigned int w = 0; w < block->warp_count && latest > 0; w++)
+        if (any_waits_at(&block->warps[w], number)) block->warps[w].passed_ns = latest;
+}
+
 void barrier_check(struct block *block, uint32_t number) {
     struct barrier *barrier = &block->barriers[number];
     uint32_t expected =
         barrier->expected == 0 || barrier->expected > block->alive_count ? block->alive_count : barrier->expected;
     if (barrier->arrived < expected) return;
+    meet_in_time(block, number);
     for (unsigned int w = 0; w < block->warp_count; w++)
         for (unsigned int i = 0; i < LANES; i++) {
             struct warp *warp = &block->warps[w];
-            if (warp->alive >> i & 1 && warp->lanes[i].waiting == WAITING_BARRIER && warp->lanes[i].barrier == number)
-                release(warp, i, barrier);
+            if (waits_at(warp, i, number)) release(warp, i, barrier);
         }
     *barrier = (struct barrier){0};
 }

@@ -41,8 +41,10 @@ static bool decode_move(struct decoding *decoding) {
         instruction->offset = (int64_t)name->base + from->offset;
         return true;
     }
-    instruction->run = find_move();
     set_source(decoding, 0, 1, instruction->type);
+    bool timer = instruction->from[0].kind == SOURCE_SPECIAL &&
+                 (instruction->from[0].index == SPECIAL_TIMER || instruction->from[0].index == SPECIAL_TIMER_HIGH);
+    instruction->run = timer ? find_read_timer() : find_move();
     return true;
 }
 
@@ -142,9 +144,17 @@ static bool decode_atomic(struct decoding *decoding, bool has_result) {
     return true;
 }
 
+/* nanosleep.u32 t; */
+static bool decode_nap(struct decoding *decoding) {
+    if (take_type(decoding) != TYPE_U32 || decoding->operand_count != 1) return false;
+    decoding->instruction->run = find_nap();
+    set_source(decoding, 0, 0, TYPE_U32);
+    return true;
+}
+
 /* What tells the hardware something, and changes no result. */
 static bool decode_hint(struct decoding *decoding, const char *name) {
-    static const char *const names[] = {"membar",  "fence",          "prefetch", "prefetchu",    "nanosleep",
+    static const char *const names[] = {"membar",  "fence",          "prefetch", "prefetchu",
                                         "pmevent", "griddepcontrol", "discard",  "applypriority"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (strcmp(names[i], name) != 0) continue;
@@ -168,5 +178,6 @@ bool decode_memory(struct decoding *decoding, const char *name) {
     if (strcmp(name, "st") == 0) return decode_access(decoding, false);
     if (strcmp(name, "atom") == 0) return decode_atomic(decoding, true);
     if (strcmp(name, "red") == 0) return decode_atomic(decoding, false);
+    if (strcmp(name, "nanosleep") == 0) return decode_nap(decoding);
     return decode_hint(decoding, name);
 }

@@ -33,6 +33,8 @@ plain_run find_load(void);
 plain_run find_store(void);
 plain_run find_atomic(const char *name, enum type type);
 plain_run find_nothing(void);
+plain_run find_read_timer(void);
+plain_run find_nap(void);
 
 /* How the instructions that lanes execute together are numbered in `variant`. */
 enum together {

@@ -72,6 +72,8 @@ enum special {
     SPECIAL_SMID,
     SPECIAL_NSMID,
     SPECIAL_CLOCK,
+    SPECIAL_TIMER,
+    SPECIAL_TIMER_HIGH,
     SPECIAL_DYNAMIC_SHARED_BYTES,
     SPECIAL_TOTAL_SHARED_BYTES,
     SPECIAL_DYNAMIC_SHARED, /* not a register of PTX: where shared memory of no size begins */

@@ -62,11 +62,13 @@ struct ptx_launch {
     const unsigned int *grid, *block;
     size_t dynamic_shared_bytes;
     const unsigned char *arguments;
+    uint64_t start_ns; /* what the GPU's timer shows when it begins */
     /* Finds the memory that an address belongs to: where it begins and ends. */
     bool (*find)(uintptr_t address, uintptr_t *begin, uintptr_t *end);
 };
 
-/* Executes all blocks one after the other. A failure leaves one line in `message`. */
-enum ptx_result ptx_run(const struct ptx_launch *launch, char message[PTX_MESSAGE_BYTES]);
+/* Executes all blocks one after the other. A failure leaves one line in `message`. `passed_ns` becomes the time that the
+ * kernel saw pass: that of its longest block, as blocks begin together. */
+enum ptx_result ptx_run(const struct ptx_launch *launch, uint64_t *passed_ns, char message[PTX_MESSAGE_BYTES]);
 
 #endif

@@ -93,6 +93,7 @@ static void begin_block(struct block *block, const unsigned int place[3]) {
     for (unsigned int w = 0; w < block->warp_count; w++) {
         struct warp *warp = &block->warps[w];
         warp->alive = warp->existing;
+        warp->passed_ns = 0;
         memset(warp->registers, 0, kernel->register_count * sizeof *warp->registers);
         for (unsigned int i = 0; i < LANES; i++) {
             struct lane *lane = &warp->lanes[i];
@@ -128,7 +129,15 @@ static bool is_empty(const struct ptx_function *kernel) {
            (kernel->code->control == CONTROL_RETURN || kernel->code->control == CONTROL_EXIT);
 }
 
-enum ptx_result ptx_run(const struct ptx_launch *launch, char message[PTX_MESSAGE_BYTES]) {
+static uint64_t longest_passed_ns(const struct block *block) {
+    uint64_t longest = 0;
+    for (unsigned int w = 0; w < block->warp_count; w++)
+        if (block->warps[w].passed_ns > longest) longest = block->warps[w].passed_ns;
+    return longest;
+}
+
+enum ptx_result ptx_run(const struct ptx_launch *launch, uint64_t *passed_ns, char message[PTX_MESSAGE_BYTES]) {
+    *passed_ns = 0;
     if (is_empty(launch->kernel)) return PTX_DONE;
     struct block block = {.launch = launch, .message = message};
     if (!make_block(&block)) {
@@ -141,6 +150,8 @@ enum ptx_result ptx_run(const struct ptx_launch *launch, char message[PTX_MESSAG
             for (place[0] = 0; place[0] < launch->grid[0] && block.result == PTX_DONE; place[0]++) {
                 begin_block(&block, place);
                 run_block(&block);
+                uint64_t passed = longest_passed_ns(&block);
+                if (passed > *passed_ns) *passed_ns = passed;
             }
     enum ptx_result result = block.result;
     free_block(&block);

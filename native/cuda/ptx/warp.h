@@ -62,6 +62,7 @@ struct warp {
     uint32_t register_room;
     size_t memory_bytes; /* of each lane */
     uint64_t specials[SPECIALS][LANES];
+    uint64_t passed_ns; /* since the block began, as far as it took notice of time */
     uint8_t carry[LANES];
     uint32_t existing, alive;
     struct lane lanes[LANES];

@@ -2,6 +2,7 @@
  * linked with the driver find ours first, as we are loaded before it. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stdlib.h>
 
 #include "real_driver.h"
 
@@ -19,6 +20,19 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict name) {
 EXPORT void *dlvsym(void *restrict handle, const char *restrict name, const char *restrict version) {
     if (handle == RTLD_NEXT || !may_be_hooked(name)) return system_dlvsym()(handle, name, version);
     return replacement_of(name, system_dlvsym()(handle, name, version));
+}
+
+/* An object loaded with RTLD_DEEPBIND finds libc's dlsym and the driver's functions before ours. So it is loaded without. The
+ * path that an object is searched on is its caller's: these jump, too. */
+static int without_deep_binding(int mode) {
+    const char *group = getenv("GPUYARD_GATE");
+    return group == NULL || *group == '\0' ? mode : mode & ~RTLD_DEEPBIND;
+}
+
+EXPORT void *dlopen(const char *file, int mode) { return system_dlopen()(file, without_deep_binding(mode)); }
+
+EXPORT void *dlmopen(Lmid_t space, const char *file, int mode) {
+    return system_dlmopen()(space, file, without_deep_binding(mode));
 }
 
 /* Versions need no table: whatever the driver hands out, if it is a function that we hook, it is recognised. */

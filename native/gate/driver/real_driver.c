@@ -21,20 +21,18 @@ static void *const ours[HOOKED_COUNT] = {HOOKED(ADDRESS)};
 static void *real[DRIVER_COUNT];
 static _Atomic bool is_loaded;
 
-typedef void *dlsym_function(void *, const char *);
-typedef void *dlvsym_function(void *, const char *, const char *);
+#define SYSTEM(name, ...)                                                         \
+    typedef void *name##_function(__VA_ARGS__);                                   \
+    name##_function *system_##name(void) {                                        \
+        static _Atomic(name##_function *) found;                                  \
+        if (found == NULL) found = (name##_function *)next_loaded(#name);         \
+        return found;                                                             \
+    }
 
-dlsym_function *system_dlsym(void) {
-    static _Atomic(dlsym_function *) found;
-    if (found == NULL) found = (dlsym_function *)next_loaded("dlsym");
-    return found;
-}
-
-dlvsym_function *system_dlvsym(void) {
-    static _Atomic(dlvsym_function *) found;
-    if (found == NULL) found = (dlvsym_function *)next_loaded("dlvsym");
-    return found;
-}
+SYSTEM(dlsym, void *, const char *)
+SYSTEM(dlvsym, void *, const char *, const char *)
+SYSTEM(dlopen, const char *, int)
+SYSTEM(dlmopen, long, const char *, int)
 
 static CUresult absent(void) { return CUDA_ERROR_NOT_FOUND; }
 

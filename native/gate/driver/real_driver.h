@@ -15,9 +15,11 @@ void *replacement(void *address);
 /* The same by name, for an address that a look-up came back with: the driver's, or ours already; NULL without a driver. */
 void *replacement_of(const char *name, void *address);
 
-/* The system's own dlsym and dlvsym: programs have ours. */
+/* The system's own dlsym and the like: programs have ours. */
 void *(*system_dlsym(void))(void *handle, const char *name);
 void *(*system_dlvsym(void))(void *handle, const char *name, const char *version);
+void *(*system_dlopen(void))(const char *file, int mode);
+void *(*system_dlmopen(void))(long space, const char *file, int mode);
 
 /* In the body of our function `name`: the driver's. */
 #define REAL(name) ((__typeof__(&name))real_function(NUMBER_##name))

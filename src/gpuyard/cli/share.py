@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +27,7 @@ class SharingWorld(StrEnum):
 
     simulated = "simulated"
     emulated = "emulated"
+    gpu = "gpu"
 
 
 class _RunUnlessNamed(TyperGroup):
@@ -53,7 +54,9 @@ def run(
     *,
     world: Annotated[
         SharingWorld,
-        typer.Option(help="simulated: kernel by kernel, in virtual time; emulated: processes on emulated GPUs."),
+        typer.Option(
+            help="simulated: kernel by kernel, in virtual time; processes: on emulated GPUs, or on the machine's (gpu)."
+        ),
     ] = SharingWorld.simulated,
     policy: Annotated[
         list[str] | None,
@@ -91,6 +94,7 @@ def run(
     NOTICE.quiet = quiet
     experiment = read_experiment(file, seed=seed, seconds=seconds)
     choices = _choices(experiment, policy, sync_every, sharing)
+    _check_world(world, speed, sharing)
     runs = [_one(each, file, seed, world, out, speed) for each in choices]
     rows = [{"policy": one.info["policy"], **row} for one in runs for row in one["processes"].to_dicts()]
     emit(rows, format, columns=COLUMNS if len(runs) == 1 and format == Format.table else ["policy", *COLUMNS])
@@ -119,6 +123,10 @@ def program(
         str, typer.Option(metavar="NAME[:OPTION=VALUE]", help="Decide for the whole group as long as this runs.")
     ] = "",
     group: Annotated[str, typer.Option(help="Programs that give the same name share; others do not meet.")] = "default",
+    gpus: Annotated[
+        str, typer.Option(help="Run it on emulated GPUs, as 'gpuyard emulate --gpus' does: V100, 4xA100, 2xmine.yaml.")
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No closing line about the emulated GPUs.")] = False,
 ) -> None:
     """Run any CUDA program, unchanged, so that it shares its GPUs with the others of its group.
 
@@ -127,7 +135,7 @@ def program(
     """
     from gpuyard.core.arguments import check_number
     from gpuyard.policies.registry import LAUNCHINGS
-    from gpuyard.sharing.program import ProgramTerms, read_level, read_memory, share_program
+    from gpuyard.sharing.program import ProgramTerms, read_level, read_memory, run_here, share_program
 
     check_number(sync_every, "sync_every", least=0)
     check_number(window, "window", least=0)
@@ -135,7 +143,22 @@ def program(
     check_number(slo, "slo", least=0)
     level, limit = read_level(priority), read_memory(memory)
     terms = ProgramTerms(group, level, sync_every, window, share, slo, limit)
-    raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None))
+    where = _emulating(gpus, quiet=quiet) if gpus else run_here
+    raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None, where))
+
+
+def _emulating(gpus: str, *, quiet: bool) -> Callable[[Sequence[str], Mapping[str, str]], int]:
+    """Say how a command is run on emulated GPUs."""
+    from gpuyard.emulation.launch import run_program, summary
+    from gpuyard.emulation.settings import Settings
+
+    def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+        outcome = run_program(command, Settings(gpus=gpus), environment=environment)
+        if not quiet:
+            say("gpuyard: " + summary(outcome.report))
+        return outcome.exit_code
+
+    return run
 
 
 for _study in (predict, profile, pairs):
@@ -173,14 +196,30 @@ def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWor
     return saved
 
 
-def _engine(world: SharingWorld, speed: float) -> Callable[[SharingExperiment, dict[str, Any]], Run]:
+def _check_world(world: SharingWorld, speed: float, sharing: str | None) -> None:
     from gpuyard.core.arguments import check_number
+    from gpuyard.core.errors import InputError
 
     check_number(speed, "speed", least=1e-3, most=1e3)
+    if speed != 1 and world != SharingWorld.emulated:
+        raise InputError(
+            f"must be 1 in the {world.value} world: only emulated GPUs have a speed", field="speed", value=speed
+        )
+    if sharing is not None and world == SharingWorld.gpu:
+        raise InputError(
+            "is not for us to choose: a GPU divides its time as its driver does", field="sharing", value=sharing
+        )
+
+
+def _engine(world: SharingWorld, speed: float) -> Callable[[SharingExperiment, dict[str, Any]], Run]:
     if world == SharingWorld.simulated:
         from gpuyard.simulation.device.engine import simulate_sharing
 
         return simulate_sharing
+    if world == SharingWorld.gpu:
+        from gpuyard.sharing.machine import share_machine
+
+        return share_machine
     from gpuyard.emulation.shared_experiment import emulate_sharing
 
     return lambda experiment, inputs: emulate_sharing(experiment, speed, inputs)

@@ -28,7 +28,10 @@ def predict(
 
 
 def profile(
-    trace: Annotated[Path, typer.Argument(metavar="TRACE.csv", help="nsys stats -r kernexectrace --format csv")],
+    trace: Annotated[
+        Path,
+        typer.Argument(metavar="TRACE", help="Of nsys: export --type sqlite, or stats -r kernexectrace --format csv"),
+    ],
     *,
     jobs: Annotated[int, typer.Option(help="How many equal jobs the trace is of.")],
     pid: Annotated[int | None, typer.Option(help="Of which process, where the trace has several.")] = None,

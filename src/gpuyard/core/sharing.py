@@ -100,7 +100,7 @@ class SharedJob:
         if not isinstance(self.name, str):
             raise InputError("must be text", field="name", value=self.name)
         check_name(self.name, "name")
-        for field, limits in _LIMITS.items():
+        for field, limits in LIMITS.items():
             value = getattr(self, field)
             if value is not None:
                 check_number(value, field, **limits)
@@ -113,7 +113,7 @@ class SharedJob:
             raise InputError("must be times from 0 on, in order", field="arrivals_s")
 
 
-_LIMITS: dict[str, dict[str, Any]] = {
+LIMITS: dict[str, dict[str, Any]] = {
     "priority": {"least": -1e9, "most": 1e9, "whole": True},
     "share": {"least": 1e-6, "most": 1},
     "demand": {"least": 1e-6, "most": 1},
@@ -128,6 +128,7 @@ _LIMITS: dict[str, dict[str, Any]] = {
     "gpu": {"least": 0, "most": 1023, "whole": True},
     "expected_kernel_s": {"least": 1e-9, "most": 1e6},
 }
+"""Within which numbers of a job must be."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import importlib.util
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,10 +33,13 @@ class ProgramOutcome:
     """Where the run folder is, if one was wanted."""
 
 
-def run_program(command: Sequence[str], settings: Settings, out: Path | None = None) -> ProgramOutcome:
+def run_program(
+    command: Sequence[str], settings: Settings, out: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> ProgramOutcome:
     """Run a command whose processes find emulated GPUs; its output and its exit code are its own.
 
-    With `out`, what happened is written to that run folder, however the command ends.
+    With `out`, what happened is written to that run folder, however the command ends. The variables that say what is
+    emulated are added to `environment`.
     """
     if importlib.util.find_spec("torch") is None:
         raise MissingExtraError("gpuyard emulate", "torch")
@@ -48,7 +51,7 @@ def run_program(command: Sequence[str], settings: Settings, out: Path | None = N
         settings = replace(settings, node=settings.node_name, report=folder)
         with _attached(settings, kinds):
             began = time.monotonic()
-            end = run_command([program, *command[1:]], _environment(settings))
+            end = run_command([program, *command[1:]], _environment(settings, environment))
             wall = time.monotonic() - began
         report = combine(Path(folder), settings.gpus, [kind.key for kind in kinds], wall)
         ending = Ending(end.exit_code, end.asked_to_end, end.pid)
@@ -67,8 +70,8 @@ def _attached(settings: Settings, kinds: tuple[GpuKind, ...]) -> Iterator[None]:
             node.close()
 
 
-def _environment(settings: Settings) -> dict[str, str]:
-    environment = {**os.environ, **settings.environment(), "PATH": search_path()}
+def _environment(settings: Settings, others: Mapping[str, str]) -> dict[str, str]:
+    environment = {**others, **settings.environment(), "PATH": search_path()}
     environment.update(nvml.search_path(environment))
     return environment
 

@@ -18,7 +18,7 @@ def read_json(path: Path, version: str, what: str) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
-    content = parse_json(text, path, _unique)
+    content = parse_json(text, path, unique_names)
     if not isinstance(content, dict) or content.get("gpuyard") != version:
         found = content.get("gpuyard") if isinstance(content, dict) else None
         raise InputError(f"is not a {what} of gpuyard: its field gpuyard must be {version!r}", file=path, value=found)
@@ -37,7 +37,7 @@ def parse_json(text: str, file: object, hook: Callable[[list[tuple[str, Any]]], 
         raise InputError(f"is not JSON: {error}", file=file) from None
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """An object of JSON, whose names must differ: of two equal ones only the last would count."""
     found = dict(pairs)
     if len(found) != len(pairs):

@@ -8,6 +8,7 @@ from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int
 from ctypes import c_void_p as handle
 from enum import IntEnum
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError
@@ -25,6 +26,7 @@ class GateFault(IntEnum):
     """Why a call was refused, where Python has more to say about it than the library."""
 
     NAME = -1
+    ABSENT = -10
     OPEN = -11
     OWNER = -12
     NO_GROUP = -20
@@ -175,10 +177,11 @@ def checked(code: int) -> int:
     return code
 
 
-def group_error(group: str, code: int) -> Exception:
+def group_error(group: str, code: int, folder: Path | None = None) -> Exception:
     """Return the error for a group that cannot be joined."""
     rules = {
-        GateFault.NAME: "is no name of a group: letters, digits, '.', '_' and '-', at most 64",
+        GateFault.NAME: "is no name of a group: 1 to 64 letters, digits, '.', '_' and '-'",
+        GateFault.ABSENT: f"has no folder for its file: there is no {folder} (GPUYARD_SHM can name another)",
         GateFault.OPEN: f"has a file that cannot be opened: {os.strerror(ctypes.get_errno())}",
         GateFault.OWNER: "has a file that belongs to another user",
         GateFault.VERSION: "is in use by another version of gpuyard",

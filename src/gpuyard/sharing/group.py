@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -90,10 +91,10 @@ class GatedGpu:
 def group_path(name: str) -> Path:
     """Return where a group's file is, if it has one."""
     path = ctypes.create_string_buffer(PATH_BYTES)
-    code = gate_library().path(name.encode(), path)
+    code = gate_library().path(os.fsencode(name), path)
     if code < 0:
         raise group_error(name, code)
-    return Path(path.value.decode())
+    return Path(os.fsdecode(path.value))
 
 
 class Group:
@@ -104,9 +105,9 @@ class Group:
         self.name = name
         address = ctypes.c_void_p()
         open_ = gate_library().watch if watch else gate_library().open
-        code = open_(name.encode(), ctypes.byref(address))
+        code = open_(os.fsencode(name), ctypes.byref(address))
         if code < 0:
-            raise group_error(name, code)
+            raise group_error(name, code, group_path(name).parent)
         self.address = address.value
         finalize(self, gate_library().destroy, self.address).atexit = False
 

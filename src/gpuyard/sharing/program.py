@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -13,6 +13,7 @@ from gpuyard.native import find
 from gpuyard.policies.timeshare.launch import LEVELS, Launching
 from gpuyard.sharing.calls import LIBRARY
 from gpuyard.sharing.commands import find_program, run_command, search_path
+from gpuyard.sharing.group import group_path
 
 LEVEL_NAMES = {"low": 0, "normal": 10, "high": 20}
 """Priorities for people; any number from 0 to 63 will do."""
@@ -67,10 +68,21 @@ def gated_environment(terms: ProgramTerms, environment: Mapping[str, str] = os.e
     return {**environment, **terms.environment(), "LD_PRELOAD": preloaded, "PATH": search_path()}
 
 
-def share_program(command: Sequence[str], terms: ProgramTerms, policy: Launching | None) -> int:
+def run_here(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command on the machine's own GPUs, and return its exit code."""
+    return run_command([find_program(command), *command[1:]], environment).exit_code
+
+
+def share_program(
+    command: Sequence[str],
+    terms: ProgramTerms,
+    policy: Launching | None,
+    run: Callable[[Sequence[str], Mapping[str, str]], int] = run_here,
+) -> int:
     """Run a command behind the gate, and return its exit code; with a policy, control its group meanwhile."""
     from gpuyard.sharing.controller import controlling
 
-    program, environment = find_program(command), gated_environment(terms)
+    environment = gated_environment(terms)
+    group_path(terms.group)  # a name that is none would leave the program without gate and limits
     with controlling(terms.group, policy) if policy is not None else nullcontext():
-        return run_command([program, *command[1:]], environment).exit_code
+        return run(command, environment)

@@ -42,6 +42,7 @@ def read_parts(
     root, construct = _compose(source)
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"must begin with 'gpuyard: {version}'", file=source.name, row=1)
+    _check_once(source, root)
     parts = {str(key.value): (key, node) for key, node in root.value}
     heading = parts["gpuyard"][1].value if "gpuyard" in parts else None
     if heading != version:
@@ -97,20 +98,25 @@ def _check_names(source: Source, top: Any) -> None:
             continue
         looked_at.add(id(node))
         if isinstance(node, yaml.MappingNode):
-            names = Counter(str(key.value) for key, _ in node.value)
-            twice, count = names.most_common(1)[0] if names else ("", 0)
-            if count > 1:
-                row = node.start_mark.line + 1
-                raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
+            _check_once(source, node)
             nodes += [value for _, value in node.value]
         else:
             nodes += node.value
 
 
+def _check_once(source: Source, node: Any) -> None:
+    names = Counter(str(key.value) for key, _ in node.value)
+    twice, count = names.most_common(1)[0] if names else ("", 0)
+    if count > 1:
+        row = node.start_mark.line + 1
+        raise InputError("stands twice in one entry", file=source.name, row=row, value=twice)
+
+
 def _record(source: Source, node: Any, construct: Any) -> Record:
     row = node.start_mark.line + 1
     if not isinstance(node, yaml.MappingNode):
-        raise InputError("must be a mapping of fields to values", file=source.name, row=row, value=node.value)
+        raise InputError("must be a mapping of fields to values", file=source.name, row=row,
+                         value=node.value if isinstance(node, yaml.ScalarNode) else None)  # fmt: skip
     _check_names(source, node)
     for key, value in node.value:
         if value.tag in _NUMBERS and ":" in value.value:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 
 import pytest
+from tests.emulation.hand_clock import HandClock
+from tests.emulation.node.conftest import OpenNode
 
 from gpuyard.core.errors import InputError
 from gpuyard.emulation import clock as module
@@ -100,3 +102,14 @@ def test_waiting_for_a_message_is_no_virtual_time(host: Host) -> None:
 def test_a_speed_is_positive() -> None:
     with pytest.raises(InputError, match="field speed: 0 is not a positive number"):
         RealClock(0)
+
+
+def test_a_wait_beside_others_looks_again_after_real_not_emulated_time(open_node: OpenNode) -> None:
+    """At 100 times the speed, 20 ms of the host are 2 s of the GPU: two who share it look that often."""
+    first, second = (open_node("time-slice:switch=0s", speed=100.0).connect(0) for _ in range(2))
+    clock = HandClock(open_node("time-slice:switch=0s", speed=100.0).clock.now() + 60_000)
+    start = clock.time
+    for client in (first, second):
+        client.submit(start + 5, start, 5)
+    first.wait_until(first.device_time(start) + 5, clock)
+    assert clock.waits == pytest.approx([2] * 5)

@@ -89,6 +89,15 @@ def test_who_waits_is_woken_when_the_higher_level_is_done_and_its_preemption_cou
     assert state.waited_ns > 0
 
 
+def test_who_takes_the_place_of_one_that_left_has_no_gpu_time_before_it_launches(group: Group) -> None:
+    gone = group.connect("gpu")
+    launch(gone)
+    gone.disconnect()
+    group.connect("gpu")
+    (state,) = group.look(0).clients
+    assert (state.slot, state.busy_ns) == (0, 0)
+
+
 def test_an_idle_background_job_holds_nobody_up(group: Group) -> None:
     low, high = group.connect("gpu", Terms(0)), group.connect("gpu", Terms(1))
     launch(low)  # has launched, never synchronises, and never launches again

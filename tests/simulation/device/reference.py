@@ -19,6 +19,8 @@ from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, Launching, Launc
 
 Wait = tuple[str, float]
 KERNEL, PROGRAM = 0, 1
+END_OF_JOB, AFTER_A_WAIT, BEGIN_OF_JOB, END_OF_CALL = range(4)
+"""What programs are about, in the order in which they go on at one instant."""
 
 
 @dataclass(eq=False)
@@ -48,6 +50,9 @@ class Process:
     used: float = 0.0
     jobs: int = 0
     over: bool = False
+    about: int = BEGIN_OF_JOB
+    last_launch: int = -1
+    """Of all launch calls, which began last in its job."""
 
     # What the device asks of a claim.
     ticket: int = 0
@@ -80,11 +85,11 @@ class Reference:
         for process in self.processes:
             process.streams = [[] for _ in range(process.job.streams)]
         self.events: list[Any] = []
-        self.tickets, self.order = count(), count()
+        self.tickets, self.order, self.calls = count(), count(), count()
         self.now = 0.0
         self.done: list[dict[str, Any]] = []
-        self.launches: list[tuple[float, int, int]] = []
-        """When, whose, and the highest level that was active then."""
+        self.passed: list[tuple[float, int, int]] = []
+        """When a launch passed the gate, whose, and the highest level that was active then."""
         self.accounts = ShareAccounts(launching.over_s)
 
     def run(self) -> list[dict[str, Any]]:
@@ -116,28 +121,29 @@ class Reference:
         since_sync = 0
         while arrived is not None:
             process.in_job, process.arrived, process.ended_kernels = True, arrived, 0
+            process.about = AFTER_A_WAIT
             row = {"process": process.number, "arrived_s": arrived, "began_s": self.now, "waited_s": 0.0}
             row |= {"preemptions": 0, "syncs": 0}
             for number, duration in enumerate(job.sequence.durations_s):
                 if process.level >= 0:
                     process.active = True
-                while True:
-                    stopped = self.now
-                    row["preemptions"] += self.must_wait(process) and number > 0
-                    while self.must_wait(process):
-                        if process.in_flight:
-                            yield "empty", 0.0
-                            yield "time", self.now + job.sync_s
-                            since_sync = 0
-                        else:
-                            yield "gate", 0.0
-                    row["waited_s"] += self.now - stopped
-                    window = process.terms.cap.window
-                    if not window or since_sync % window or process.in_flight <= window:
-                        break
+                stopped = self.now
+                row["preemptions"] += self.must_wait(process) and number > 0
+                while self.must_wait(process):
+                    if process.in_flight:
+                        yield "empty", 0.0
+                        yield "time", self.now + job.sync_s
+                        since_sync = 0
+                    else:
+                        yield "gate", 0.0
+                row["waited_s"] += self.now - stopped
+                self.passed.append((self.now, process.number, self.highest()))
+                window = process.terms.cap.window
+                if window and since_sync % window == 0 and process.in_flight > window:
                     yield "short", window
-                self.launches.append((self.now, process.number, self.highest()))
+                process.about, process.last_launch = END_OF_CALL, next(self.calls)
                 yield "time", self.now + job.launch_s
+                process.about = AFTER_A_WAIT
                 self.line_up(process, number, duration)
                 since_sync += 1
                 if (process.terms.cap.layers and number + 1 in ends) or 0 < process.terms.cap.sync_every <= since_sync:
@@ -146,10 +152,12 @@ class Reference:
                         yield "empty", 0.0
                     yield "time", self.now + job.sync_s
                     since_sync = 0
+            process.about = END_OF_JOB
             if process.in_flight:
                 yield "empty", 0.0
             yield "time", self.now + job.sync_s
             since_sync = 0
+            process.about, process.last_launch = BEGIN_OF_JOB, -1
             self.done.append(row | {"finished_s": self.now})
             process.jobs, process.in_job = process.jobs + 1, False
             begins = self.now + job.thinks_s[(process.jobs - 1) % len(job.thinks_s)]
@@ -190,7 +198,8 @@ class Reference:
     def wait(self, process: Process, wanted: Wait) -> None:
         process.waits_for = wanted
         if wanted[0] == "time" and wanted[1] < inf:
-            heapq.heappush(self.events, (wanted[1], PROGRAM, (process.number,), next(self.order), 0, process))
+            place = (process.about, process.last_launch, process.number)
+            heapq.heappush(self.events, (wanted[1], PROGRAM, place, next(self.order), 0, process))
         if wanted == ("time", inf):
             process.over = True
 

@@ -67,11 +67,11 @@ def _place(row: dict[str, Any]) -> tuple[int, float, float]:
 
 @settings(max_examples=100, deadline=None)
 @given(jobs(), st.sampled_from([each for each in POLICIES if "sync=2" in each or each in ("reef", "priority")]))
-def test_no_launch_while_a_higher_level_is_active(jobs: list[SharedJob], policy: str) -> None:
-    """No inversion: whoever takes part and launches has the highest level that is active, or the same."""
+def test_no_launch_passes_the_gate_while_a_higher_level_is_active(jobs: list[SharedJob], policy: str) -> None:
+    """No inversion: whoever takes part and passes the gate has the highest level that is active, or the same."""
     reference = Reference(jobs, time_sharing("fifo"), LAUNCHINGS.find(policy), 60 * TICK)
     reference.run()
     if LAUNCHINGS.find(policy).look_s < 1:
         return  # levels of then are not those of the end
-    for _, process, highest in reference.launches:
+    for _, process, highest in reference.passed:
         assert reference.processes[process].level in range(highest, 64) or reference.processes[process].level == -1

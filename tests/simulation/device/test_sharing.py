@@ -112,6 +112,9 @@ def test_a_closed_loop_pauses_and_stops_in_time() -> None:
 def test_shares_that_are_promised_cannot_be_more_than_there_is() -> None:
     with pytest.raises(InputError, match="promises 2 of a GPU to its 2 jobs"):
         run([LOW, HIGH], sharing="partition")
+    halves = [SharedJob(**vars(each) | {"share": 0.5}) for each in (LOW, HIGH)]
+    with pytest.raises(InputError, match="for one job a GPU, whatever its share"):
+        run(halves, sharing="exclusive")
 
 
 SMALL = st.builds(
@@ -196,6 +199,18 @@ def test_least_slack_saves_both_where_priority_saves_one() -> None:
     assert times_ms(by_slack, 0) == pytest.approx([10])
     assert times_ms(by_slack, 1) == pytest.approx([20])
     assert times_ms(by_priority, 0) == pytest.approx([20])
+
+
+def test_what_is_queued_still_has_to_run() -> None:
+    """At 2.5 ms all ten kernels of 1 ms were launched and two are done: 8 ms are left by the profile."""
+    launching = LAUNCHINGS.find("least-slack:look=2.5ms")
+    gpu = SimulatedGpu([job("one", 10, 1.0, arrivals_s=(0.0,))], time_sharing("fifo"), launching, 1.0)
+    terms = launching.terms(gpu.snapshot())
+    gpu.apply(terms)
+    gpu.wait(terms)
+    (claim,) = gpu.snapshot()
+    assert claim.in_flight == 8
+    assert claim.remaining_s == pytest.approx(8 * MS)
 
 
 def test_the_interval_is_estimated_again_while_it_runs() -> None:

@@ -1,5 +1,6 @@
 """Experiments in YAML: every field, every way in which jobs come, and every fault with its row."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +73,12 @@ def test_jobs_come_in_the_ways_they_are_told_to(tmp_path: Path) -> None:
         (HEAD + "jobs:\n  - {name: a, kernels: 2, kernel_ms: [1]}\n", "which says itself how many kernels there are"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, share: 2}\n", "row 4, field share: 2 is beyond 1"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, think: 2}\n", "row 4: 'think' is not a field of a job"),
-        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, think_ms: 1, think_jitter_ms: 2}\n", "field jitter"),
+        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, think_ms: 1, think_jitter_ms: 2}\n",
+         "row 4, field think_jitter_ms: 2 is more than think_ms, 1"),
+        (HEAD + "seconds: 6\njobs:\n  - {name: a, kernels: 1, kernel_ms: 1}\n", "'seconds' stands twice"),
+        (HEAD + "jobs: &a [*a]\n", "must be a mapping of fields to values"),
+        (HEAD + f"jobs:\n  - {{name: {'n' * 5000}, kernels: 1, kernel_ms: 1}}\n", "has 5000 letters, more than 100"),
+        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, sync_us: -1}\n", "row 4, field sync_us: -1 must be"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, think_ms: 1, rate_per_s: 2}\n",
          "row 4, field think_ms: 1 excludes rate_per_s: jobs come in one way"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: [2, 1]}\n", "must be times from 0 on"),
@@ -90,3 +96,15 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, complaint:
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nowhere\.yaml: does not exist"):
         read_experiment(tmp_path / "nowhere.yaml")
+
+
+def test_what_is_no_file_is_said_to_be_what_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    for path, complaint in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "pipe.yaml", "is not a regular file"),
+        (tmp_path / "nothing.yaml", "does not exist"),
+        (tmp_path / f"{'n' * 300}.yaml", "cannot be read: File name too long"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            read_experiment(path)

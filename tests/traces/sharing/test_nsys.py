@@ -38,6 +38,13 @@ def test_a_trace_becomes_a_sequence_and_a_queue(tmp_path: Path) -> None:
     assert queue == 3
 
 
+def test_a_kernel_that_ends_as_the_next_is_launched_was_not_queued_beside_it(tmp_path: Path) -> None:
+    rows = "0,100,100,0,1000,2000,7,conv\n3000,100,3100,0,3200,500,7,conv\n"
+    found = read_nsys(trace(tmp_path, HEADER + rows), jobs=2)
+    assert found.queue.tolist() == [1, 0, 1, 0]
+    assert found.longest_queue == 1
+
+
 @pytest.mark.parametrize(
     ("text", "jobs", "pid", "complaint"),
     [

@@ -28,7 +28,7 @@ def simulate_sharing(experiment: SharingExperiment, inputs: Mapping[str, Any] | 
         alone = pl.concat([completions(each, share(each, deliver)) for each in experiment.alone()])
     cpu_seconds = time.process_time() - began_cpu
     table = completions(experiment, gpus)
-    figures, processes = summarise_sharing(table, alone, _facts(gpus), experiment.policy)
+    figures, processes = summarise_sharing(table, alone, _facts(experiment, gpus), experiment.policy)
     info = {
         "version": __version__,
         "world": "simulated",
@@ -48,15 +48,22 @@ def simulate_sharing(experiment: SharingExperiment, inputs: Mapping[str, Any] | 
 
 
 def share(experiment: SharingExperiment, between: Callable[[], None] = lambda: None) -> list[SimulatedGpu]:
-    """Run an experiment to its end, GPU by GPU: they have nothing to do with each other."""
+    """Run an experiment to its end, GPU by GPU: they have nothing to do with each other.
+
+    Where all else is equal, processes go by priority and then by name: the order in which they were given says nothing.
+    """
     launching, sharing = LAUNCHINGS.find(experiment.policy), time_sharing(experiment.sharing)
     gpus = []
     for number in sorted({job.gpu for job in experiment.jobs}):
-        jobs = [job for job in experiment.jobs if job.gpu == number]
+        jobs = [job for job in sorted(experiment.jobs, key=_place) if job.gpu == number]
         gpu = SimulatedGpu(jobs, sharing, launching, experiment.seconds, between)
         control(gpu, launching.terms)
         gpus.append(gpu)
     return gpus
+
+
+def _place(job: SharedJob) -> tuple[int, str]:
+    return -job.priority, job.name
 
 
 def completions(experiment: SharingExperiment, gpus: list[SimulatedGpu]) -> pl.DataFrame:
@@ -77,12 +84,14 @@ def completions(experiment: SharingExperiment, gpus: list[SimulatedGpu]) -> pl.D
     return joined.with_columns(measured=pl.col("number") >= pl.col("warm")).drop("warm")
 
 
-def _facts(gpus: list[SimulatedGpu]) -> list[SharerFacts]:
-    return [
-        _fact(job, float(gpu.used_s()[number]) / gpu.now, int(gpu.state.launchers.longest[number]))
+def _facts(experiment: SharingExperiment, gpus: list[SimulatedGpu]) -> list[SharerFacts]:
+    """In the experiment's order, GPU by GPU."""
+    found = {
+        job.name: _fact(job, float(gpu.used_s()[number]) / gpu.now, int(gpu.state.launchers.longest[number]))
         for gpu in gpus
         for number, job in enumerate(gpu.jobs)
-    ]
+    }
+    return [found[job.name] for job in sorted(experiment.jobs, key=lambda job: job.gpu)]
 
 
 def _fact(job: SharedJob, gpu_share: float, longest_queue: int) -> SharerFacts:

@@ -1,7 +1,9 @@
 """The events of sharing a GPU, compiled: processes launch, synchronise and wait; kernels end.
 
-At one instant kernels end before processes go on, and either in the order of their numbers. A kernel's end is worked
-out from the last change of its rate, never added up step by step.
+At one instant kernels end, then jobs end, then processes that have waited go on, then jobs begin, and then launch calls
+return, in the order in which they were made. So a job's end opens the gate for whoever waits there before the same
+process shuts it again with its next job; and calls that cost no time do no more than calls that cost very little. All
+else goes by numbers. A kernel's end is worked out from the last change of its rate, never added up step by step.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from gpuyard.simulation.device.state import (
     LAUNCH,
     SYNC,
     TICKETS,
+    TURNS,
     UNKNOWN,
     WINDOW,
     SharingState,
@@ -43,7 +46,7 @@ def advance(
     if totals[UNKNOWN]:
         rates_changed(sharing, now_s, in_turn)
     while totals[UNKNOWN] == 0 and totals[DONE] < len(sharing.done.process) and totals[EVENTS] < most_events:
-        queue, process = int(np.argmin(queues.end_s)), int(np.argmin(launchers.at_s))
+        queue, process = int(np.argmin(queues.end_s)), _first_to_go_on(sharing)
         ends_s, goes_on_s = queues.end_s[queue], launchers.at_s[process]
         if min(ends_s, goes_on_s) > until_s or min(ends_s, goes_on_s) == np.inf:
             return until_s if until_s < np.inf else now_s
@@ -63,6 +66,34 @@ def obey(boxed: Boxed[SharingState], now_s: float) -> None:
 
 
 @inner
+def _first_to_go_on(sharing: SharingState) -> int:
+    """The process that goes on next; of several at one instant, by what they do and then by who called first."""
+    launchers = sharing.launchers
+    first = 0
+    for process in range(1, len(launchers.at_s)):
+        at_s, first_s = launchers.at_s[process], launchers.at_s[first]
+        if at_s < first_s or (at_s == first_s and _goes_before(sharing, process, first)):
+            first = process
+    return first
+
+
+@inner
+def _goes_before(sharing: SharingState, process: int, other: int) -> bool:
+    launchers = sharing.launchers
+    rank, other_rank = _rank(launchers.phase[process]), _rank(launchers.phase[other])
+    return rank < other_rank or (rank == other_rank and launchers.turn[process] < launchers.turn[other])
+
+
+@inner
+def _rank(phase: int) -> int:
+    if phase == FINISH:
+        return 0
+    if phase == IDLE:
+        return 2
+    return 3 if phase == LAUNCH else 1
+
+
+@inner
 def _go_on(sharing: SharingState, process: int, now_s: float, stop_s: float, in_turn: bool) -> None:
     phase = sharing.launchers.phase[process]
     if phase == IDLE:
@@ -72,6 +103,8 @@ def _go_on(sharing: SharingState, process: int, now_s: float, stop_s: float, in_
         _after_launch(sharing, process, now_s)
     elif phase == FINISH:
         _finish_job(sharing, process, now_s, stop_s)
+    elif phase == WINDOW:
+        _launch(sharing, process, now_s)
     else:
         if phase in (SYNC, DRAIN):
             sharing.launchers.since_sync[process] = 0
@@ -114,8 +147,17 @@ def _next_kernel(sharing: SharingState, process: int, now_s: float) -> None:
     window = processes.window[process]
     begins_group = window > 0 and launchers.since_sync[process] % window == 0
     if not begins_group or launchers.in_flight[process] <= window:
-        launchers.phase[process] = LAUNCH
-        launchers.at_s[process] = now_s + processes.launch_s[process]
+        _launch(sharing, process, now_s)
+
+
+@inner
+def _launch(sharing: SharingState, process: int, now_s: float) -> None:
+    """Call the driver. Whoever waited for its window has passed the gate before, and does not look at it again."""
+    launchers = sharing.launchers
+    launchers.turn[process] = sharing.totals[TURNS]
+    sharing.totals[TURNS] += 1
+    launchers.phase[process] = LAUNCH
+    launchers.at_s[process] = now_s + sharing.processes.launch_s[process]
 
 
 @inner
@@ -185,7 +227,7 @@ def _finish_job(sharing: SharingState, process: int, now_s: float, stop_s: float
     done.waited_s[row], done.preemptions[row] = launchers.waited_s[process], launchers.preemptions[process]
     done.syncs[row] = launchers.syncs[process]
     launchers.jobs[process] += 1
-    launchers.since_sync[process] = 0
+    launchers.since_sync[process] = launchers.turn[process] = 0
     launchers.phase[process] = IDLE
     think = processes.first_think[process] + (launchers.jobs[process] - 1) % processes.thinks[process]
     begins_s = now_s + sharing.thinks_s[think]

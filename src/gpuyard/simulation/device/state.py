@@ -10,8 +10,9 @@ IDLE, LAUNCH, SYNC, DRAIN, GATED, WINDOW, FINISH, ENDED = range(8)
 """What a process does: waits for its next job; is in a launch call; synchronises by its cap; drains since a higher
 level is active; waits at the gate; waits for its window; synchronises at the end of a job; has no more jobs."""
 
-TICKETS, DONE, HIGHEST, UNKNOWN, EVENTS, TOTALS = range(6)
-"""Counters: kernels lined up, jobs done, the highest active level, clients whose rates must be asked for, events."""
+TICKETS, DONE, HIGHEST, UNKNOWN, EVENTS, TURNS, TOTALS = range(7)
+"""Counters: kernels lined up, jobs done, the highest active level, clients whose rates must be asked for, events,
+launch calls begun."""
 
 PLACES = 4093
 """Sets of busy clients whose rates are remembered: a prime."""
@@ -41,6 +42,7 @@ class Launchers(NamedTuple):
 
     phase: Bytes
     at_s: Floats  # when it goes on by itself; inf while it waits for the device or the gate
+    turn: Ints  # of all launch calls, which its last one was; 0 without a job
     kernel: Ints  # of its job, the next to launch
     since_sync: Ints  # launches since its queue was last known to be empty
     in_flight: Ints

@@ -149,6 +149,10 @@ def _check_held(jobs: Sequence[SharedJob], sharing: TimeSharing) -> None:
     held = sum(sharing.held_share(job.share) for job in jobs)
     if held > 1 + 1e-9:
         rule = f"promises {held:g} of a GPU to its {len(jobs)} jobs"
-        raise InputError(
-            rule, field="sharing", value=str(sharing), hint="Give each a share; together they are at most 1"
-        )
+        asked = sum(job.share for job in jobs)
+        hint = "Give each a share; together they are at most 1"
+        if asked <= 1 + 1e-9:
+            hint = (
+                "It is for one job a GPU, whatever its share: give each job a gpu of its own, or choose another sharing"
+            )
+        raise InputError(rule, field="sharing", value=str(sharing), hint=hint)

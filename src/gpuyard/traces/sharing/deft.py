@@ -13,9 +13,19 @@ from typing import Any
 from gpuyard.core.arguments import check_number
 from gpuyard.core.errors import InputError
 from gpuyard.core.sharing import SharedJob, SharingExperiment
-from gpuyard.profiles.json_files import parse_json
+from gpuyard.profiles.json_files import parse_json, unique_names
 from gpuyard.profiles.kernel_sequences import PIXELS
-from gpuyard.traces.sharing.fields import SEQUENCE_FIELDS, check_fields, pauses_s, sequence_of, typed
+from gpuyard.traces.sharing.fields import (
+    SEQUENCE_FIELDS,
+    Pause,
+    check_fields,
+    check_job_name,
+    fields_said_as,
+    pauses_s,
+    sequence_of,
+    times_s,
+    typed,
+)
 from gpuyard.traces.source import Source
 
 TOP = ("models", "exp_dur", "device_id")
@@ -30,6 +40,10 @@ TEXTS = ("model_weight", "input_file_path", "output_file_path", "output_file_nam
 SYNC_LEVELS = ("", "layer", "kernel")
 LEAST_JOBS = 10
 """A process goes on until it has done so many."""
+PAUSE = Pause("sleep_time", "sleep_jitter")
+TIMES = {"slo_ms": 1e3, "launch_us": 1e6, "sync_us": 1e6}
+SAID = {"seconds": "exp_dur", "jobs": "models", "gpu": "device_id"}
+"""What errors call a field, and how this format does."""
 _TRAILING_COMMA = re.compile(r",(?=\s*[}\]])")
 
 
@@ -37,7 +51,8 @@ def read_deft(path: Path, seed: int, seconds: float | None) -> SharingExperiment
     """Read an experiment of Deft's; InputError says what is wrong, and where."""
     content = _parsed(path)
     try:
-        return _experiment(content, path, seed, seconds)
+        with fields_said_as(SAID):
+            return _experiment(content, path, seed, seconds)
     except InputError as error:
         raise error if error.file is not None else error.located(path) from None
 
@@ -48,7 +63,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     if comma := _TRAILING_COMMA.search(outside_texts):
         rule = "is not JSON: a comma stands before a closing bracket"
         raise InputError(rule, file=path, row=text.count("\n", 0, comma.start()) + 1, hint="Delete that comma")
-    content = parse_json(text, path)
+    content = parse_json(text, path, unique_names)
     if not isinstance(content, dict):
         raise InputError("must be an object with models, exp_dur and device_id", file=path)
     return content
@@ -66,7 +81,8 @@ def _experiment(content: dict[str, Any], path: Path, seed: int, seconds: float |
         if not isinstance(entry, dict):
             raise InputError("must be an object", field=place, value=entry)
         try:
-            job, note = _job(entry, path.parent, gpu, seed, {each.name for each in jobs})
+            with fields_said_as(SAID):
+                job, note = _job(entry, path.parent, gpu, seed, {each.name for each in jobs})
         except InputError as error:
             where = f"{place}, {error.field}" if error.field else place
             raise InputError(
@@ -84,6 +100,7 @@ def _job(entry: dict[str, Any], folder: Path, gpu: int, seed: int, taken: set[st
     for name in TEXTS:
         typed(entry, name, str, "")
     name = entry.get("output_file_name") or model
+    check_job_name(name, "output_file_name" if entry.get("output_file_name") else "model_name")
     name = name if name not in taken else f"{name}-{len(taken) + 1}"
     priority, batch = typed(entry, "priority", int), typed(entry, "batch_size", int)
     check_number(priority, "priority", least=0, most=9)
@@ -92,17 +109,13 @@ def _job(entry: dict[str, Any], folder: Path, gpu: int, seed: int, taken: set[st
     level = typed(entry, "sync_level", str, "")
     if level not in SYNC_LEVELS:
         raise InputError("is not layer, kernel or empty", field="sync_level", value=level)
-    jitter_s = typed(entry, "sleep_jitter", float, 0.0)
     numbers: dict[str, Any] = {key: typed(entry, key, float) for key in ("share", "demand") if key in entry}
-    numbers |= {
-        f"{key}_s": typed(entry, f"{key}_us", float) / 1e6 for key in ("launch", "sync") if f"{key}_us" in entry
-    }
+    numbers |= times_s(entry, TIMES)
     return SharedJob(
         name,
         sequence_of(entry, folder, model, batch=batch, pixels=_pixels(entry)),
         priority,
-        pauses_s(name, typed(entry, "sleep_time", float), jitter_s, seed),
-        slo_s=typed(entry, "slo_ms", float) / 1000 if "slo_ms" in entry else None,
+        pauses_s(name, entry, PAUSE, typed(entry, "sleep_time", float), seed),
         layers=level == "layer",
         streams=typed(entry, "streams", int, 1),
         least_jobs=LEAST_JOBS,

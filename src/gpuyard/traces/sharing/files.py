@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
-from gpuyard.core.arguments import check_number, check_path
+from gpuyard.core.arguments import check_number, check_path, check_regular
 from gpuyard.core.errors import InputError
 from gpuyard.core.sharing import SharingExperiment
 from gpuyard.traces.sharing.deft import read_deft
@@ -15,7 +16,20 @@ def read_experiment(path: str | Path, *, seed: int = 1, seconds: float | None = 
     """Read an experiment; the seed is that of jobs that come at random, `seconds` goes before what the file says."""
     check_path(path, "experiment")
     check_number(seed, "seed", least=0, whole=True)
-    if not Path(path).is_file():
-        raise InputError("does not exist", file=path, hint="Name an experiment of Deft's (JSON) or of ours (YAML)")
+    _check_file(Path(path))
     read = read_deft if Path(path).suffix.lower() == ".json" else read_native
     return read(Path(path), seed, seconds)
+
+
+def _check_file(path: Path) -> None:
+    hint = "Name an experiment of Deft's (JSON) or of ours (YAML)"
+    check_regular(path)
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError("does not exist", file=path, hint=hint) from None
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read: {why}", file=path, hint=hint) from None
+    if stat.S_ISDIR(mode):
+        raise InputError("is a folder", file=path, hint=hint)

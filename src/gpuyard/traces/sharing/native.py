@@ -10,10 +10,13 @@ from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.traces.arrivals import read_arrivals
 from gpuyard.traces.sharing.fields import (
     SEQUENCE_FIELDS,
+    Pause,
     check_fields,
+    check_job_name,
     drawn_arrivals_s,
     pauses_s,
     sequence_of,
+    times_s,
     typed,
 )
 from gpuyard.traces.source import Source
@@ -27,6 +30,7 @@ PLAIN = {
 }  # fmt: skip
 """Fields that a job has under the same name."""
 SCALED = {"slo_ms": 1e3, "launch_us": 1e6, "sync_us": 1e6, "expected_kernel_ms": 1e3}
+PAUSE = Pause("think_ms", "think_jitter_ms", 1e3)
 COMING = ("think_ms", "rate_per_s", "arrivals_s", "arrivals")
 FIELDS = ("name", "model", "batch", *SEQUENCE_FIELDS, "sync_layers", "think_jitter_ms", *COMING, *PLAIN, *SCALED)
 
@@ -56,12 +60,9 @@ def _located(source: Source, record: Record, folder: Path, seconds: float, seed:
 def _job(values: dict[str, Any], folder: Path, seconds: float, seed: int) -> SharedJob:
     check_fields(values, FIELDS, "a job")
     name, model = typed(values, "name", str), typed(values, "model", str, "") or None
+    check_job_name(name, "name")
     found = {field: typed(values, field, kind) for field, kind in PLAIN.items() if field in values}
-    found |= {
-        f"{field.rpartition('_')[0]}_s": typed(values, field, float) / units
-        for field, units in SCALED.items()
-        if field in values
-    }
+    found |= times_s(values, SCALED)
     return SharedJob(
         name,
         sequence_of(values, folder, model, batch=typed(values, "batch", int, 1)),
@@ -82,5 +83,4 @@ def _coming(name: str, values: dict[str, Any], folder: Path, seconds: float, see
         return {"arrivals_s": tuple(each for each in times.tolist() if each < seconds)}
     if given == ["arrivals_s"]:
         return {"arrivals_s": tuple(typed({"arrivals_s": each}, "arrivals_s", float) for each in values["arrivals_s"])}
-    think_ms, jitter_ms = (typed(values, field, float, 0.0) for field in ("think_ms", "think_jitter_ms"))
-    return {"thinks_s": pauses_s(name, think_ms / 1000, jitter_ms / 1000, seed)}
+    return {"thinks_s": pauses_s(name, values, PAUSE, typed(values, "think_ms", float, 0.0), seed)}

@@ -1,4 +1,7 @@
-"""Kernel traces of Nsight Systems (`nsys stats -r kernexectrace --format csv`): what the predictor needs of them."""
+"""Kernel traces of Nsight Systems: what the predictor needs of them.
+
+A trace is what `nsys stats -r kernexectrace --format csv` prints, or the database that `nsys export` makes.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,9 @@ from gpuyard.core.arguments import check_number
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.errors import InputError
 from gpuyard.core.sharing import KernelSequence
+from gpuyard.traces.sharing.nsys_sqlite import ISSUED, LASTED, NAME, PID, STARTED, is_database, read_database
 from gpuyard.traces.source import Source
 from gpuyard.traces.table import Table, read_table
-
-NAME, PID, ISSUED, STARTED, LASTED = (
-    "Kernel Name",
-    "PID",
-    "API Start (ns)",
-    "Kernel Start (ns)",
-    "Kernel Dur (ns)",
-)
 
 
 @dataclass(frozen=True)
@@ -45,7 +41,8 @@ class SequenceProfile:
 def read_nsys(path: str | PathLike[str], jobs: int, pid: int | None = None) -> SequenceProfile:
     """Read a trace of a process that ran so many equal jobs; `pid` names it where the trace has several."""
     check_number(jobs, "jobs", least=1, whole=True)
-    table = _of_process(read_table(Source.open(path), what="kernels"), pid)
+    kernels_of_all = read_database(path) if is_database(path) else read_table(Source.open(path), what="kernels")
+    table = _of_process(kernels_of_all, pid)
     order = np.argsort(table.numbers(ISSUED), kind="stable")
     table = table.take(order)
     kernels, rest = divmod(len(table), jobs)

@@ -230,6 +230,12 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream str
 EXPORT CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream) {
     return (void)pool, (void)stream, take(address, bytes);
 }
+EXPORT CUresult cuMemAllocAsync_ptsz(CUdeviceptr *address, size_t bytes, CUstream stream) {
+    return cuMemAllocAsync(address, bytes, stream);
+}
+EXPORT CUresult cuMemAllocFromPoolAsync_ptsz(CUdeviceptr *address, size_t bytes, CUmemoryPool pool, CUstream stream) {
+    return cuMemAllocFromPoolAsync(address, bytes, pool, stream);
+}
 EXPORT CUresult cuMemCreate(uint64_t *handle, size_t bytes, const void *properties, uint64_t flags) {
     return (void)properties, (void)flags, take((CUdeviceptr *)handle, bytes);
 }
@@ -245,6 +251,7 @@ EXPORT CUresult cuArrayCreate_v2(CUarray *array, const void *about) {
 EXPORT CUresult cuArrayDestroy(CUarray array) { return give_back((CUdeviceptr)(uintptr_t)array); }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) { return give_back(address); }
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return (void)stream, give_back(address); }
+EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return cuMemFreeAsync(address, stream); }
 EXPORT CUresult cuMemGetInfo_v2(size_t *free_now, size_t *total) {
     return *free_now = free_bytes[current()->device], *total = 1000000, CUDA_SUCCESS;
 }

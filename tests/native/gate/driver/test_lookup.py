@@ -67,6 +67,27 @@ def test_another_interposer_stands_before_or_behind_the_gate(
     assert done.stderr == ("interposed\n" if order == "before" else "")
 
 
+@pytest.fixture(scope="session")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that looks up the driver by itself, and has a neighbour that only its RUNPATH leads to."""
+    folder = tmp_path_factory.mktemp("deep")
+    command = ["cc", "-std=c11", "-fPIC", "-shared", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/beside", f"-I{ABI}"]
+    subprocess.run([*command, str(HERE / "deep.c"), "-ldl", "-o", str(folder / "deep.so")], check=True)
+    (folder / "beside").mkdir()
+    (folder / "beside" / "libneighbour.so").write_bytes((folder / "deep.so").read_bytes())
+    return folder / "deep.so"
+
+
+@pytest.mark.parametrize("mode", ["os.RTLD_NOW", "os.RTLD_NOW | os.RTLD_DEEPBIND"])
+def test_a_library_that_binds_deeply_is_gated(still: Path, deep: Path, mode: str) -> None:
+    script = f"""
+deep = ctypes.CDLL({str(deep)!r}, mode={mode})
+check(deep.launch_once())
+show(launches=mine().launches, neighbour=deep.finds_neighbour())
+"""
+    assert run(still, script) == {"launches": 1, "neighbour": 1}
+
+
 def test_names_that_nobody_has_stay_unknown(still: Path) -> None:
     shown = run(still, "show(known=[hasattr(cuda, name) for name in ('cuLaunchGrid', 'cuNonsense', 'cuLaunchKernel')])")
     assert shown == {"known": [False, False, True]}

@@ -12,6 +12,11 @@ FORMS = {
     "managed": ("cuda.cuMemAllocManaged(ref, size(BYTES), 1)", "cuda.cuMemFree_v2(made)"),
     "queued": ("cuda.cuMemAllocAsync(ref, size(BYTES), None)", "cuda.cuMemFreeAsync(made, None)"),
     "pool": ("cuda.cuMemAllocFromPoolAsync(ref, size(BYTES), None, None)", "cuda.cuMemFreeAsync(made, None)"),
+    "queued, per thread": ("cuda.cuMemAllocAsync_ptsz(ref, size(BYTES), None)", "cuda.cuMemFreeAsync_ptsz(made, None)"),
+    "pool, per thread": (
+        "cuda.cuMemAllocFromPoolAsync_ptsz(ref, size(BYTES), None, None)",
+        "cuda.cuMemFreeAsync_ptsz(made, None)",
+    ),
     "pitch": (
         "cuda.cuMemAllocPitch_v2(ref, ctypes.byref(size()), size(500), size(BYTES // 512), 4)",
         "cuda.cuMemFree_v2(made)",

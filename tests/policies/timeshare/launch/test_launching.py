@@ -53,7 +53,8 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
             ],
             [LaunchTerms(1, Cap(4)), LaunchTerms(2, Cap(4)), LaunchTerms(0, Cap(4))],
         ),
-        # Too late already (10 - 9 - 5 < 0): behind those who can be in time, before those without an SLO.
+        # Too late already (10 - 9 - 5 < 0): behind those who can be in time, before those without an SLO; among them
+        # by what they still need, not by how late they are.
         (
             "least-slack",
             [
@@ -61,8 +62,9 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
                 claim("fine", slo_s=9.0, remaining_s=1.0),
                 claim("patient"),
                 claim("lost, but short", slo_s=0.01, running_s=0.02, remaining_s=0.001),
+                claim("lost for longest", slo_s=0.01, running_s=0.5, remaining_s=0.002),
             ],
-            [LaunchTerms(1), LaunchTerms(3), LaunchTerms(0), LaunchTerms(2)],
+            [LaunchTerms(1), LaunchTerms(4), LaunchTerms(0), LaunchTerms(3), LaunchTerms(2)],
         ),
         # Shares: 4 ms owed of a share of 0.5 are as much as 2 of 0.25, and 5 of 1 are less.
         (
@@ -73,6 +75,8 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
         # The study's baselines.
         ("reef", [LOW, HIGH], [LaunchTerms(0, Cap(4)), LaunchTerms(1, Cap(4))]),
         ("shepherd", [LOW, HIGH, MIDDLE], [LaunchTerms(0, Cap(20)), LaunchTerms(2, Cap(21)), LaunchTerms(1, Cap(21))]),
+        ("shepherd", [replace(LOW, gated=False), MIDDLE, HIGH],
+         [NEVER, LaunchTerms(0, Cap(20)), LaunchTerms(1, Cap(21))]),
         ("pipeswitch", [LOW, HIGH], [LaunchTerms(None, Cap(layers=True))] * 2),
     ],
 )  # fmt: skip

@@ -13,7 +13,10 @@ from gpuyard.policies.timeshare.launch.interface import LaunchClaim, LaunchTerms
 
 @dataclass(frozen=True)
 class LeastSlack(Capping):
-    """The job with the least time to spare goes first: its SLO less its age less what it still needs by its profile."""
+    """The least time to spare goes first, behind all who can be in time those who cannot, and last who has no SLO.
+
+    Time to spare is a job's SLO less its age less what it still needs by its profile.
+    """
 
     name = "least-slack"
     look: float = option("look", 0.002, Quantity("is not a positive time", SPANS, "ms", least=1e-6))

@@ -6,7 +6,6 @@ JSON; when it is ready it says `model loaded`, begins when it reads `run` and a 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import sys
@@ -15,14 +14,12 @@ from dataclasses import dataclass
 from itertools import count, cycle
 from typing import Any
 
-from gpuyard.core.errors import GpuyardError
+from gpuyard.sharing.driver import CudaDriver
 from gpuyard.sharing.group import ClientState, Group
+from gpuyard.sharing.kernels import KernelCode
+from gpuyard.sharing.launcher import Launcher
 
 READY, GO = "model loaded", "run"
-
-
-class DriverFailedError(GpuyardError):
-    """A call of the driver failed."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,8 @@ class JobOrder:
 
     kernels: tuple[int, ...]
     """The kinds of the kernels of a job, in order."""
-    kinds: int
+    code: KernelCode
+    gpu: int
     layer_ends: tuple[int, ...]
     """After how many launches it synchronises by itself."""
     streams: int
@@ -41,57 +39,6 @@ class JobOrder:
     least_jobs: int
     speed: float
     """The GPU's seconds for one of the host's."""
-
-
-def kernel_name(kind: int) -> str:
-    """Return the name of a kind of kernel, by which the emulated driver knows how long it takes."""
-    return f"kernel_{kind}"
-
-
-class Launcher:
-    """The driver, with a kernel of each kind and so many streams."""
-
-    def __init__(self, kinds: int, streams: int) -> None:
-        self._cuda = ctypes.CDLL("libcuda.so.1")
-        self._call("cuInit", 0)
-        context, module = ctypes.c_void_p(), ctypes.c_void_p()
-        self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
-        self._call("cuCtxSetCurrent", context)
-        self._call("cuModuleLoadData", ctypes.byref(module), _module(kinds))
-        self.functions = [self._function(module, kernel_name(kind)) for kind in range(kinds)]
-        self.streams = [None] if streams == 1 else [self._stream() for _ in range(streams)]
-
-    def _call(self, name: str, *arguments: Any) -> None:
-        code = getattr(self._cuda, name)(*arguments)
-        if code:
-            raise DriverFailedError(f"{name} failed with code {code}")
-
-    def _function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
-        found = ctypes.c_void_p()
-        self._call("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
-        return found
-
-    def _stream(self) -> ctypes.c_void_p:
-        made = ctypes.c_void_p()
-        self._call("cuStreamCreate", ctypes.byref(made), 1)
-        return made
-
-    def run(self, kernels: tuple[int, ...], layer_ends: frozenset[int]) -> None:
-        """Launch the kernels of a job, one stream after the other, and wait for all of them."""
-        launch, functions = self._cuda.cuLaunchKernel, self.functions
-        for number, (kind, stream) in enumerate(zip(kernels, cycle(self.streams), strict=False), 1):
-            code = launch(functions[kind], 1, 1, 1, 1, 1, 1, 0, stream, None, None)
-            if code:
-                raise DriverFailedError(f"cuLaunchKernel failed with code {code}")
-            if number in layer_ends:
-                self._call("cuCtxSynchronize")
-        self._call("cuCtxSynchronize")
-
-
-def _module(kinds: int) -> bytes:
-    """A kernel of each kind that does nothing: how long it takes is the emulated driver's to know."""
-    head = ".version 8.0\n.target sm_70\n.address_size 64\n"
-    return (head + "".join(f".visible .entry {kernel_name(kind)}() {{ ret; }}\n" for kind in range(kinds))).encode()
 
 
 class GateCounters:
@@ -146,12 +93,17 @@ def _grown(before: ClientState | None, after: ClientState | None, speed: float) 
     }
 
 
+def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
 def main() -> None:
     """Read what to do, get ready, wait for the start, and tell what was done."""
-    given: dict[str, Any] = json.loads(sys.stdin.readline())
-    lists = {name: tuple(value) for name, value in given.items() if isinstance(value, list)}
-    order = JobOrder(**given | lists)
-    launcher = Launcher(order.kinds, order.streams)
+    given = _with_tuples(json.loads(sys.stdin.readline()))
+    order = JobOrder(**given | {"code": KernelCode(**_with_tuples(given["code"]))})
+    driver = CudaDriver()
+    driver.use(order.gpu)
+    launcher = Launcher(driver, order.code, order.streams)
     launcher.run(order.kernels, frozenset())  # what is only done once is done before the start
     counters = GateCounters()
     print(READY, flush=True)
