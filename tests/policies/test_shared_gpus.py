@@ -159,6 +159,17 @@ def test_what_a_tenant_is_leaving_and_is_promised_counts_once() -> None:
     assert told("fifo+proportional", scene(*parts, quotas={"t": 2.0})).stops == set()
 
 
+def test_of_the_cpus_of_who_leaves_those_are_had_by_nobody_that_nobody_is_promised() -> None:
+    """Old has 8 of 9 CPUs beside two GPUs; next is promised 3 of them, so that others divide 9 - 6 at most."""
+    old, successor = leaves("old", "a0 a1", cpus=8.0), reserved(runs("next", "a0", "even", cpus=3.0, at=1))
+    world = scene(node("a", 3), old, successor, waits("w", model="even", at=2))
+    plan = told("fifo+proportional", world)
+    assert {job: amounts[0] for job, amounts in plan.amounts.items()} == {"next": 1.5, "w": 1.5}
+    holds = world.facts.jobs["old"].holds
+    assert holds is not None
+    assert sum(part.amounts["cpus"] for part in holds.parts) == 8.0
+
+
 @pytest.mark.parametrize("allocate", ["proportional", "tune", "greedy"])
 def test_a_wide_job_that_shares_its_gpus_finds_others_to_share(allocate: str) -> None:
     """Somebody else needs the V100s; of the T4s one is half taken."""
