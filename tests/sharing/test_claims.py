@@ -62,6 +62,10 @@ def test_a_claim_is_what_a_client_brought_along_and_has_counted(group: Group) ->
     assert claim.kernel_s == pytest.approx(state.busy_ns / 8 / 1e9)
     assert claim.remaining_s == pytest.approx((9 / 2 - 1) * claim.kernel_s)
     assert claim.longest_queue == inf  # it has a cap, so nobody knows
+    client.drained(1)
+    (state,) = group.look(0).clients
+    claim = claim_of(state, state.job_since_ns)
+    assert claim.remaining_s == pytest.approx(9 / 3 * claim.kernel_s), "of the next job nothing is done"
 
 
 def test_who_is_new_or_ungated_claims_little(group: Group) -> None:
