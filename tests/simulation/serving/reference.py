@@ -15,6 +15,7 @@ from gpuyard.policies.partition.latency import Running
 from gpuyard.traces.arrivals import Arrivals
 
 ROUNDING = 1e-6
+HAIR_S = 1e-9
 END, ARRIVAL = 0, 1
 
 
@@ -81,6 +82,9 @@ class Reference:
             ]
         self.events: list[Any] = []
         self.ticket = count()
+        self.ended_s = -inf
+        self.by_a_hair = False
+        """Whether two batches ended at one instant but for rounding, which then decides who is next."""
 
     def run(self) -> list[Request]:
         for request in self.requests:
@@ -92,6 +96,8 @@ class Reference:
             elif kind == ARRIVAL:
                 self.arrive(what, now)
             elif version == what.version and what.batch is not None:
+                self.by_a_hair = self.by_a_hair or 0.0 < now - self.ended_s < HAIR_S
+                self.ended_s = now
                 self.end(what, now)
         return self.requests
 

@@ -7,7 +7,7 @@ from math import inf
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.builders import examples
 from tests.simulation.serving.builders import deployed, part, service
@@ -93,7 +93,9 @@ def test_every_request_of_an_application_fares_as_in_a_plain_simulator(
     arrivals = poisson(dict.fromkeys(asked, rate), 100 / rate, seed)
     server = open_server(deployment, arrivals, buffer)
     server.close()
-    expected = Reference(deployment, arrivals, buffer).run()
+    reference = Reference(deployment, arrivals, buffer)
+    expected = reference.run()
+    assume(not reference.by_a_hair)
     _compare(requests_table(server), expected)
     parts = [
         each for whole in expected if isinstance(whole, Whole)
