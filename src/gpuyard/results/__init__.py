@@ -1,6 +1,7 @@
 """The run folder: what every engine writes and every report reads."""
 
 from gpuyard.results.folders import is_run
+from gpuyard.results.inputs import run_inputs
 from gpuyard.results.leftovers import tidy
 from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
@@ -26,6 +27,7 @@ __all__ = [
     "notes_of",
     "reserve",
     "reserve_next",
+    "run_inputs",
     "summarise",
     "summarise_programs",
     "summarise_serving",

@@ -1,0 +1,226 @@
+"""A world of real jobs without processes: a clock that jumps, and agents that do in an instant what others do in time.
+
+Everything between is the real thing: the world, its ledgers, its store, the policies.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Condition
+
+from gpuyard.client.control import NO_LIMIT
+from gpuyard.client.session import RankName
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.workload import Workload
+from gpuyard.policies.controller import control
+from gpuyard.policies.decide import Decision, decide
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.profiles import Zoo
+from gpuyard.runtime.attempts import Patience
+from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
+from gpuyard.runtime.launching import Launching
+from gpuyard.runtime.real_cluster import NewJob, RealCluster, RunRules
+from gpuyard.runtime.reports import RankExit, RankProgress
+from gpuyard.runtime.store import Store
+
+
+class VirtualClock:
+    """Shows the time of the next event as soon as somebody waits."""
+
+    speed = 1.0
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def now(self) -> float:
+        return self._now
+
+    def at(self, when: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (max(when, self._now), next(self._numbers), what))
+
+    def wait(self, _changed: Condition, until: float) -> None:
+        if self._events and self._events[0][0] <= until:
+            self._now, _, what = heapq.heappop(self._events)
+            what()
+        else:
+            self._now = max(self._now, until)
+
+
+@dataclass
+class VirtualRank:
+    """A process that trains at the speed of its lease."""
+
+    name: RankName
+    lease: LeaseTerms
+    total: int
+    step: float
+    since: float = 0.0
+    working: bool = False
+    generation: int = 0
+
+
+@dataclass
+class VirtualAgents:
+    """All agents of a cluster; starting and saving take the time that they are told."""
+
+    clock: VirtualClock
+    start_s: float = 0.0
+    save_s: float = 0.0
+    saved: dict[str, int] = field(default_factory=dict)
+    ranks: dict[RankName, VirtualRank] = field(default_factory=dict)
+    log: list[tuple[float, str, AgentCommand]] = field(default_factory=list)
+    post: Callable[[Callable[[float], None]], None] = lambda _: None
+    world: RealCluster | None = None
+
+    def tell(self, node: str, command: AgentCommand) -> None:
+        self.log.append((self.clock.now(), node, command))
+        if isinstance(command, StartRanks):
+            for number in command.ranks:
+                name = RankName(command.job, command.attempt, number)
+                self.ranks[name] = VirtualRank(name, command.lease, command.total_steps, self.saved.get(command.job, 0))
+                self.clock.at(self.clock.now() + self.start_s, partial(self._work, name))
+        else:
+            for rank in [each for each in self.ranks.values() if (each.name.job, each.name.attempt) == (command.job, command.attempt)]:
+                if isinstance(command, ChangeLease):
+                    self._change(rank, command.lease)
+                elif isinstance(command, KillRanks):
+                    self._exit(rank, code=-9)
+
+    def _work(self, name: RankName) -> None:
+        if name in self.ranks:
+            rank = self.ranks[name]
+            rank.working, rank.since = True, self.clock.now()
+            self._report(rank)
+            self._plan(rank)
+
+    def _advance(self, rank: VirtualRank) -> None:
+        now = self.clock.now()
+        if rank.working:
+            done = rank.step + (now - rank.since) / rank.lease.step_s
+            rank.step = min(done, self._until(rank) if not rank.lease.stop or rank.lease.limit != NO_LIMIT else rank.total)
+        rank.since = now
+
+    def _until(self, rank: VirtualRank) -> float:
+        return rank.total if rank.lease.limit == NO_LIMIT else min(rank.lease.limit, rank.total)
+
+    def _plan(self, rank: VirtualRank) -> None:
+        """When this rank comes to the end of what it may do."""
+        rank.generation += 1
+        wanted = rank.generation
+        when = self.clock.now() + max(self._until(rank) - rank.step, 0.0) * rank.lease.step_s
+        self.clock.at(when, lambda: self._arrive(rank, wanted))
+
+    def _arrive(self, rank: VirtualRank, generation: int) -> None:
+        if rank.generation != generation or rank.name not in self.ranks:
+            return
+        self._advance(rank)
+        rank.step = max(rank.step, self._until(rank))
+        if rank.step >= rank.total:
+            self._leave(rank, finished=True)
+        elif rank.lease.stop:
+            self._leave(rank, finished=False)
+        else:
+            self._report(rank)
+
+    def _change(self, rank: VirtualRank, lease: LeaseTerms) -> None:
+        if not rank.working:
+            rank.lease = lease
+            if lease.stop:
+                self._exit(rank, code=-15)
+            return
+        self._advance(rank)
+        rank.lease = lease
+        if lease.stop and (lease.limit == NO_LIMIT or rank.step >= lease.limit):
+            self._leave(rank, finished=False)
+        else:
+            self._plan(rank)
+
+    def _leave(self, rank: VirtualRank, *, finished: bool) -> None:
+        rank.working = False
+        rank.step = float(int(rank.step + 1e-9))
+        if rank.name.rank == 0:
+            self.saved[rank.name.job] = int(rank.step)
+        self.clock.at(self.clock.now() + self.save_s, lambda: self._exit(rank, left=True, finished=finished))
+
+    def _exit(self, rank: VirtualRank, **how: object) -> None:
+        if self.ranks.pop(rank.name, None) is not None:
+            saved = self.saved.get(rank.name.job, 0)
+            gone = RankExit(RankProgress(rank.name, int(rank.step), saved), **how)  # type: ignore[arg-type]
+            assert self.world is not None
+            self.world.post(partial(self.world.attempts.exited, gone))
+
+    def report_all(self) -> None:
+        for rank in list(self.ranks.values()):
+            if rank.working:
+                self._advance(rank)
+                self._report(rank)
+
+    def _report(self, rank: VirtualRank) -> None:
+        assert self.world is not None
+        told = RankProgress(rank.name, int(rank.step + 1e-9), self.saved.get(rank.name.job, 0), working=True)
+        self.world.post(partial(self.world.attempts.progressed, told))
+
+
+@dataclass
+class VirtualYard:
+    """A whole run: give it a workload and a policy, and let it run."""
+
+    cluster: Cluster
+    zoo: Zoo
+    folder: Path
+    rules: RunRules = field(default_factory=RunRules)
+    start_s: float = 0.0
+    save_s: float = 0.0
+    patience: Patience = field(default_factory=lambda: Patience(beat_s=1e9))
+
+    def __post_init__(self) -> None:
+        self.clock = VirtualClock()
+        self.agents = VirtualAgents(self.clock, self.start_s, self.save_s)
+        self.store = Store(self.folder / "run.db")
+        self.world = RealCluster(
+            self.cluster, self.store, self.zoo, self.clock, self.agents, Launching(self.folder, 1.0, 1e9), self.rules,
+            self.patience,
+        )  # fmt: skip
+        self.agents.world = self.world
+        for node in self.cluster.node_names:
+            self.world.post(partial(self.world.attempts.joined, node, (), ()))
+        self.seen: list[tuple[Snapshot, Decision]] = []
+
+    def run(self, workload: Workload, policy: Policy) -> None:
+        self.world.add(NewJob(workload.job(number)) for number in range(len(workload)))
+        self.world.hear()
+
+        def deciding(snapshot: Snapshot) -> Decision:
+            found = decide(policy, snapshot)
+            self.seen.append((snapshot, found))
+            return found
+
+        control(_Reporting(self.world, self.agents), deciding)
+
+
+class _Reporting:
+    """The world, whose processes tell how far they are just before anybody decides."""
+
+    def __init__(self, world: RealCluster, agents: VirtualAgents) -> None:
+        self._world, self._agents = world, agents
+        self.apply = world.apply
+
+    @property
+    def now(self) -> float:
+        return self._world.now
+
+    def wait(self, last: Decision | None) -> bool:
+        return self._world.wait(last)
+
+    def snapshot(self) -> Snapshot:
+        self._agents.report_all()
+        self._world.hear()
+        return self._world.snapshot()
