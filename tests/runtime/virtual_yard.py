@@ -88,7 +88,11 @@ class VirtualAgents:
                 self.ranks[name] = VirtualRank(name, command.lease, command.total_steps, self.saved.get(command.job, 0))
                 self.clock.at(self.clock.now() + self.start_s, partial(self._work, name))
         else:
-            for rank in [each for each in self.ranks.values() if (each.name.job, each.name.attempt) == (command.job, command.attempt)]:
+            for rank in [
+                each
+                for each in self.ranks.values()
+                if (each.name.job, each.name.attempt) == (command.job, command.attempt)
+            ]:
                 if isinstance(command, ChangeLease):
                     self._change(rank, command.lease)
                 elif isinstance(command, KillRanks):
@@ -105,7 +109,7 @@ class VirtualAgents:
         now = self.clock.now()
         if rank.working:
             done = rank.step + (now - rank.since) / rank.lease.step_s
-            rank.step = min(done, self._until(rank) if not rank.lease.stop or rank.lease.limit != NO_LIMIT else rank.total)
+            rank.step = max(rank.step, min(done, self._until(rank)))
         rank.since = now
 
     def _until(self, rank: VirtualRank) -> float:
@@ -179,7 +183,7 @@ class VirtualYard:
     rules: RunRules = field(default_factory=RunRules)
     start_s: float = 0.0
     save_s: float = 0.0
-    patience: Patience = field(default_factory=lambda: Patience(beat_s=1e9))
+    patience: Patience = field(default_factory=lambda: Patience(beat_s=10.0, leave_s=1e6))
 
     def __post_init__(self) -> None:
         self.clock = VirtualClock()

@@ -33,8 +33,8 @@ SHORTEST_LEASE_S = 60.0
 
 @with_simulation_options
 def run(
-    jobs_file: Annotated[Path | None, typer.Argument(metavar="[WORKLOAD]", help="As --workload.")] = None,
     *,
+    jobs_file: Annotated[Path | None, typer.Argument(metavar="[WORKLOAD]", help="As --workload.")] = None,
     speed: Annotated[float, typer.Option(metavar="X", min=1e-3, help="Emulated seconds in a second.")] = 1.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folder.")] = Path("runs"),
     state: Annotated[

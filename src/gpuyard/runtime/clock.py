@@ -52,12 +52,17 @@ class Anchor:
 class MachineClock:
     """The machine's time since the anchor, scaled."""
 
-    def __init__(self, speed: float, anchor: Anchor) -> None:
-        self.speed, self.anchor = speed, anchor
+    def __init__(self, speed: float, anchor: Anchor | None) -> None:
+        self.speed, self._anchor = speed, anchor
+
+    def begin(self) -> Anchor:
+        """Let the time begin to pass, if it does not yet."""
+        self._anchor = self._anchor or Anchor()
+        return self._anchor
 
     def now(self) -> float:
-        """Seconds of the run."""
-        return self.anchor.elapsed_s() * self.speed
+        """Seconds of the run; 0 until it begins."""
+        return 0.0 if self._anchor is None else self._anchor.elapsed_s() * self.speed
 
     def wait(self, changed: Condition, until: float) -> None:
         """Wait, with the condition held, until it is notified or the clock shows `until`."""

@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from gpuyard.core.books import settle
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.kernel import box
@@ -276,7 +277,9 @@ class RealCluster:
             recorded_on=rules.recorded_on,
         )  # fmt: skip
         for number, name in enumerate(self.cluster.node_names):
-            facts.add_node(name, self.cluster.kinds[self.cluster.node_kind[number]], up=name in self.attempts.attached)
+            kind = self.cluster.kinds[self.cluster.node_kind[number]]
+            up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
+            facts.add_node(name, kind, up=up, changed=changed)
         for record in self._active():
             _add_job(facts, record, now)
         self._seen = Snapshot.of(facts, self._zoo)
@@ -286,6 +289,7 @@ class RealCluster:
         """Promise what was decided, and begin to carry it out."""
         seen, plan, now = self._seen, decision.plan, self.clock.now()
         carry_out(seen, decision, self.promised)
+        settle(self.promised.books)  # only what changes by itself from now on is news to the next decision
         speeds = plan_speeds(box(moment_of(seen).tables), plan)
         for job, speed in zip(plan.jobs, speeds, strict=True):
             record = self.records[str(seen.job_id_of(int(job)))]

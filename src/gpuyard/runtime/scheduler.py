@@ -51,14 +51,11 @@ class Scheduler:
         settings.state.mkdir(parents=True, exist_ok=True)
         self.store = Store(settings.state / "run.db")
         anchor = self.store.meta("anchor")
-        if anchor is None:
-            anchor = vars(Anchor())
-            self.store.set_meta("anchor", anchor)
-        clock = MachineClock(settings.speed, Anchor(**anchor))
+        self._clock = MachineClock(settings.speed, None if anchor is None else Anchor(**anchor))
         self._agents = AttachedAgents()
         launching = Launching(settings.state, settings.speed, settings.save_every_s)
         self.world = RealCluster(
-            cluster, self.store, zoo, clock, self._agents, launching, settings.rules, settings.patience
+            cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience
         )
         sockets = sockets_folder(settings.state)
         self.address = SchedulerAddress(f"unix:{sockets / 'scheduler'}")
@@ -80,6 +77,7 @@ class Scheduler:
                 self._fleet.start(node)
         self.store.set_meta("agents", self._fleet.handles())
         self._gather(nodes)
+        self.store.set_meta("anchor", vars(self._clock.begin()))
         keeper = threading.Thread(target=self._keep_agents, name="fleet", daemon=True)
         keeper.start()
         try:
