@@ -54,16 +54,22 @@ class VirtualClock:
             self._now = max(self._now, until)
 
 
+class Death(Exception):
+    """The scheduler is killed."""
+
+
 @dataclass
 class VirtualRank:
     """A process that trains at the speed of its lease."""
 
     name: RankName
+    node: str
     lease: LeaseTerms
     total: int
     step: float
     since: float = 0.0
     working: bool = False
+    leaving: bool = False
     generation: int = 0
 
 
@@ -74,36 +80,93 @@ class VirtualAgents:
     clock: VirtualClock
     start_s: float = 0.0
     save_s: float = 0.0
+    save_every_s: float = 0.0
     saved: dict[str, int] = field(default_factory=dict)
     ranks: dict[RankName, VirtualRank] = field(default_factory=dict)
-    log: list[tuple[float, str, AgentCommand]] = field(default_factory=list)
-    post: Callable[[Callable[[float], None]], None] = lambda _: None
+    starts: list[StartRanks] = field(default_factory=list)
+    exits: list[tuple[str, RankExit]] = field(default_factory=list)
+    """That no scheduler has heard of."""
+    crashes: dict[str, str] = field(default_factory=dict)
+    """Jobs that end at once, with their last words."""
+    deaf: set[str] = field(default_factory=set)
+    """Jobs that do not leave when they are told to."""
+    gone: set[str] = field(default_factory=set)
     world: RealCluster | None = None
 
     def tell(self, node: str, command: AgentCommand) -> None:
-        self.log.append((self.clock.now(), node, command))
+        if node in self.gone:
+            return
         if isinstance(command, StartRanks):
+            self.starts.append(command)
             for number in command.ranks:
                 name = RankName(command.job, command.attempt, number)
-                self.ranks[name] = VirtualRank(name, command.lease, command.total_steps, self.saved.get(command.job, 0))
+                step = self.saved.get(command.job, 0)
+                self.ranks[name] = VirtualRank(name, node, command.lease, command.total_steps, step)
                 self.clock.at(self.clock.now() + self.start_s, partial(self._work, name))
-        else:
-            for rank in [
-                each
-                for each in self.ranks.values()
-                if (each.name.job, each.name.attempt) == (command.job, command.attempt)
-            ]:
-                if isinstance(command, ChangeLease):
-                    self._change(rank, command.lease)
-                elif isinstance(command, KillRanks):
-                    self._exit(rank, code=-9)
+            return
+        ranks = [
+            rank
+            for rank in self.ranks.values()
+            if (rank.name.job, rank.name.attempt, rank.node) == (command.job, command.attempt, node)
+        ]
+        for rank in ranks:
+            if isinstance(command, ChangeLease):
+                self._change(rank, command.lease)
+            else:
+                assert isinstance(command, KillRanks)
+                self._exit(rank, code=-9)
+
+    def kill(self, name: RankName) -> None:
+        """As kill -9 does."""
+        self._exit(self.ranks[name], code=-9, tail="killed")
+
+    def lose(self, node: str, back_after_s: float) -> None:
+        """A node dies, with all its processes, and is back after a while, empty."""
+        if node in self.gone:
+            return
+        self.gone.add(node)
+        for rank in [rank for rank in self.ranks.values() if rank.node == node]:
+            del self.ranks[rank.name]
+        world = self.world
+        assert world is not None
+        world.post(partial(world.node_lost, node))
+        self.clock.at(self.clock.now() + back_after_s, lambda: self._back(node))
+
+    def _back(self, node: str) -> None:
+        self.gone.discard(node)
+        self.attach(node)
+
+    def attach(self, node: str) -> None:
+        """Say what is there, as an agent does that finds a scheduler."""
+        world = self.world
+        assert world is not None
+        running = [self._told(rank) for rank in self.ranks.values() if rank.node == node]
+        exits = [gone for where, gone in self.exits if where == node]
+        self.exits = [each for each in self.exits if each[0] != node]
+        world.post(partial(world.attempts.joined, node, running, exits))
 
     def _work(self, name: RankName) -> None:
-        if name in self.ranks:
-            rank = self.ranks[name]
-            rank.working, rank.since = True, self.clock.now()
+        if name not in self.ranks:
+            return
+        rank = self.ranks[name]
+        if name.job in self.crashes:
+            self._exit(rank, code=1, tail=self.crashes[name.job])
+            return
+        if rank.lease.stop:
+            self._leave(rank, finished=False)
+            return
+        rank.working, rank.since = True, self.clock.now()
+        self._report(rank)
+        self._plan(rank)
+        if self.save_every_s and name.rank == 0:
+            self.clock.at(self.clock.now() + self.save_every_s, partial(self._save, rank))
+
+    def _save(self, rank: VirtualRank) -> None:
+        if self.ranks.get(rank.name) is rank and rank.working:
+            self._advance(rank)
+            self.saved[rank.name.job] = int(rank.step + 1e-9)
             self._report(rank)
-            self._plan(rank)
+            self.clock.at(self.clock.now() + self.save_every_s, partial(self._save, rank))
 
     def _advance(self, rank: VirtualRank) -> None:
         now = self.clock.now()
@@ -116,14 +179,14 @@ class VirtualAgents:
         return rank.total if rank.lease.limit == NO_LIMIT else min(rank.lease.limit, rank.total)
 
     def _plan(self, rank: VirtualRank) -> None:
-        """When this rank comes to the end of what it may do."""
+        """When this process comes to the end of what it may do."""
         rank.generation += 1
         wanted = rank.generation
         when = self.clock.now() + max(self._until(rank) - rank.step, 0.0) * rank.lease.step_s
         self.clock.at(when, lambda: self._arrive(rank, wanted))
 
     def _arrive(self, rank: VirtualRank, generation: int) -> None:
-        if rank.generation != generation or rank.name not in self.ranks:
+        if rank.generation != generation or self.ranks.get(rank.name) is not rank or not rank.working:
             return
         self._advance(rank)
         rank.step = max(rank.step, self._until(rank))
@@ -135,9 +198,11 @@ class VirtualAgents:
             self._report(rank)
 
     def _change(self, rank: VirtualRank, lease: LeaseTerms) -> None:
+        if rank.name.job in self.deaf and lease.stop:
+            return
         if not rank.working:
             rank.lease = lease
-            if lease.stop:
+            if lease.stop and not rank.leaving:
                 self._exit(rank, code=-15)
             return
         self._advance(rank)
@@ -148,17 +213,20 @@ class VirtualAgents:
             self._plan(rank)
 
     def _leave(self, rank: VirtualRank, *, finished: bool) -> None:
-        rank.working = False
+        rank.working, rank.leaving = False, True
         rank.step = float(int(rank.step + 1e-9))
         if rank.name.rank == 0:
             self.saved[rank.name.job] = int(rank.step)
         self.clock.at(self.clock.now() + self.save_s, lambda: self._exit(rank, left=True, finished=finished))
 
     def _exit(self, rank: VirtualRank, **how: object) -> None:
-        if self.ranks.pop(rank.name, None) is not None:
-            saved = self.saved.get(rank.name.job, 0)
-            gone = RankExit(RankProgress(rank.name, int(rank.step), saved), **how)  # type: ignore[arg-type]
-            assert self.world is not None
+        if self.ranks.get(rank.name) is not rank:
+            return
+        del self.ranks[rank.name]
+        gone = RankExit(self._told(rank), **how)  # type: ignore[arg-type]
+        if self.world is None:
+            self.exits.append((rank.node, gone))
+        else:
             self.world.post(partial(self.world.attempts.exited, gone))
 
     def report_all(self) -> None:
@@ -168,9 +236,12 @@ class VirtualAgents:
                 self._report(rank)
 
     def _report(self, rank: VirtualRank) -> None:
-        assert self.world is not None
-        told = RankProgress(rank.name, int(rank.step + 1e-9), self.saved.get(rank.name.job, 0), working=True)
-        self.world.post(partial(self.world.attempts.progressed, told))
+        if self.world is not None:
+            self.world.post(partial(self.world.attempts.progressed, self._told(rank)))
+
+    def _told(self, rank: VirtualRank) -> RankProgress:
+        saved = self.saved.get(rank.name.job, 0)
+        return RankProgress(rank.name, int(rank.step + 1e-9), saved, working=rank.working or rank.leaving)
 
 
 @dataclass
@@ -184,10 +255,11 @@ class VirtualYard:
     start_s: float = 0.0
     save_s: float = 0.0
     patience: Patience = field(default_factory=lambda: Patience(beat_s=10.0, leave_s=1e6))
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    agents: VirtualAgents = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        self.clock = VirtualClock()
-        self.agents = VirtualAgents(self.clock, self.start_s, self.save_s)
+        self.agents = self.agents or VirtualAgents(self.clock, self.start_s, self.save_s)
         self.store = Store(self.folder / "run.db")
         self.world = RealCluster(
             self.cluster, self.store, self.zoo, self.clock, self.agents, Launching(self.folder, 1.0, 1e9), self.rules,
@@ -195,11 +267,12 @@ class VirtualYard:
         )  # fmt: skip
         self.agents.world = self.world
         for node in self.cluster.node_names:
-            self.world.post(partial(self.world.attempts.joined, node, (), ()))
+            self.agents.attach(node)
         self.seen: list[tuple[Snapshot, Decision]] = []
 
     def run(self, workload: Workload, policy: Policy) -> None:
-        self.world.add(NewJob(workload.job(number)) for number in range(len(workload)))
+        if not self.world.records:
+            self.world.add(NewJob(workload.job(number)) for number in range(len(workload)))
         self.world.hear()
 
         def deciding(snapshot: Snapshot) -> Decision:
@@ -208,6 +281,27 @@ class VirtualYard:
             return found
 
         control(_Reporting(self.world, self.agents), deciding)
+
+    def die(self) -> None:
+        """What the scheduler was about to do is not done; agents and processes go on."""
+        self.agents.world = None
+        raise Death
+
+    def run_until_death(self, workload: Workload, policy: Policy) -> bool:
+        """Whether it ended by itself."""
+        try:
+            self.run(workload, policy)
+        except Death:
+            self.store.close()
+            return False
+        return True
+
+    def successor(self) -> "VirtualYard":
+        """Another scheduler with the same state and the same agents."""
+        self.store.close()
+        return VirtualYard(
+            self.cluster, self.zoo, self.folder, self.rules, patience=self.patience, clock=self.clock, agents=self.agents
+        )
 
 
 class _Reporting:

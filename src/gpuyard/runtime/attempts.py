@@ -22,6 +22,7 @@ from gpuyard.runtime.launching import Launching
 from gpuyard.runtime.records import Attempt, JobRecord, JobState, RankState
 from gpuyard.runtime.reports import RankExit, RankProgress
 
+LEARNING = 0.1
 BEATS_AHEAD = 6
 """The processes of a job may go on for so many beats without hearing anything."""
 
@@ -51,6 +52,8 @@ class Attempts:
     history: History
     patience: Patience
     speed: float
+    usual_start_s: float = 0.0
+    """From telling the agents to the first step of a job, in seconds of the run."""
     attached: set[str] = field(default_factory=set)
     """Nodes whose agents are there."""
     unsettled: dict[str, None] = field(default_factory=dict)
@@ -221,10 +224,15 @@ class Attempts:
             self.history.changed(record)
         if attempt.working_s is None and all(each.working for each in attempt.ranks):
             attempt.working_s = now
+            self._learn_start(now - attempt.told_s)
             attempt.first_step = attempt.span_step = attempt.step
             self.unsettled[record.name] = None
         record.done_steps = max(attempt.step, record.saved_steps)
         self._extend(record, attempt, now)
+
+    def _learn_start(self, took_s: float) -> None:
+        """Later starts count more: the machine may have become busier."""
+        self.usual_start_s += (took_s - self.usual_start_s) * (LEARNING if self.usual_start_s else 1.0)
 
     def _note(self, record: JobRecord, attempt: Attempt, told: RankProgress) -> None:
         record.saved_steps = max(record.saved_steps, told.saved_step)

@@ -273,7 +273,7 @@ class RealCluster:
         """What is there now, as policies see it: what is promised counts as held."""
         now, rules = self.clock.now(), self.rules
         facts = Facts(
-            now, quotas=dict(rules.quotas), start_cost_s=rules.start_cost_s, move_cost_s=rules.move_cost_s,
+            now, quotas=dict(rules.quotas), start_cost_s=self._start_cost_s, move_cost_s=rules.move_cost_s,
             recorded_on=rules.recorded_on,
         )  # fmt: skip
         for number, name in enumerate(self.cluster.node_names):
@@ -281,9 +281,14 @@ class RealCluster:
             up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
             facts.add_node(name, kind, up=up, changed=changed)
         for record in self._active():
-            _add_job(facts, record, now)
+            _add_job(facts, record, now, self._start_cost_s)
         self._seen = Snapshot.of(facts, self._zoo)
         return self._seen
+
+    @property
+    def _start_cost_s(self) -> float:
+        """What a start costs, as stated or, where it has turned out to be more, as measured."""
+        return max(self.rules.start_cost_s, self.attempts.usual_start_s)
 
     def apply(self, decision: Decision) -> None:
         """Promise what was decided, and begin to carry it out."""
@@ -328,14 +333,14 @@ def _ledger(cluster: Cluster) -> Ledger:
     return ledger
 
 
-def _add_job(facts: Facts, record: JobRecord, now: float) -> None:
+def _add_job(facts: Facts, record: JobRecord, now: float, start_cost_s: float) -> None:
     target, attempt = record.target, record.attempt
     if target is None:
         facts.add_job(record.job, **_so_far(record, now))
         return
     here = attempt if attempt is not None and not attempt.leaving else None
     since = now if here is None else here.told_s
-    works = since if here is None or here.working_s is None else here.working_s
+    works = max(since + start_cost_s, now) if here is None or here.working_s is None else here.working_s
     facts.add_job(record.job, **_so_far(record, now), held_since_s=since, works_from_s=works)
     places = [(part.node, int(part.gpu or 0)) for part in target.parts]
     amounts: dict[str, Any] = {name: target.total(name) for name in RESOURCES}
