@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runtime.virtual_yard import VirtualYard
@@ -19,7 +20,7 @@ ROUND_S = 300.0
 PATIENT = Patience(beat_s=10.0, leave_s=1e6, tries=1000)
 
 
-def yard_of(folder: Path, patience: Patience = PATIENT, **costs: float) -> VirtualYard:
+def yard_of(folder: Path, patience: Patience = PATIENT, **costs: Any) -> VirtualYard:
     return VirtualYard(
         read_cluster("2x4:cpus=12,memory=250GB"), load_zoo(), folder, RunRules(ROUND_S), patience=patience, **costs
     )
@@ -110,7 +111,6 @@ def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkp
 def test_a_cancelled_job_leaves_and_is_not_started_again(tmp_path: Path) -> None:
     yard = yard_of(tmp_path)
     jobs = [Job(name, 0.0, 8, "resnet50", duration_s=3600.0) for name in ("runs", "waits", "stays")]
-
 
     def cancel(_now: float) -> None:
         for name in ("runs", "waits"):

@@ -16,7 +16,7 @@ import pytest
 from gpuyard.client.checkpoints import Checkpoints
 from gpuyard.results import load_run
 from gpuyard.runtime.launching import job_folder
-from gpuyard.runtime.store import Store
+from gpuyard.runtime.store import RunStore
 
 PATIENCE_S = 120.0
 SPEED = 600
@@ -41,7 +41,7 @@ class Yard:
     def agents(self) -> dict[str, int]:
         if not (self.state / "run.db").exists():
             return {}
-        store = Store(self.state / "run.db")
+        store = RunStore(self.state / "run.db")
         found = store.meta("agents") or {}
         store.close()
         return {node: handle[0] for node, handle in found.items()}

@@ -24,10 +24,10 @@ from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Patience
 from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
-from gpuyard.runtime.launching import Launching
+from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.real_cluster import NewJob, RealCluster, RunRules
 from gpuyard.runtime.reports import RankExit, RankProgress
-from gpuyard.runtime.store import Store
+from gpuyard.runtime.store import RunStore
 
 
 class VirtualClock:
@@ -54,7 +54,7 @@ class VirtualClock:
             self._now = max(self._now, until)
 
 
-class Death(Exception):
+class DeathError(Exception):
     """The scheduler is killed."""
 
 
@@ -260,9 +260,9 @@ class VirtualYard:
 
     def __post_init__(self) -> None:
         self.agents = self.agents or VirtualAgents(self.clock, self.start_s, self.save_s)
-        self.store = Store(self.folder / "run.db")
+        self.store = RunStore(self.folder / "run.db")
         self.world = RealCluster(
-            self.cluster, self.store, self.zoo, self.clock, self.agents, Launching(self.folder, 1.0, 1e9), self.rules,
+            self.cluster, self.store, self.zoo, self.clock, self.agents, JobStarts(self.folder, 1.0, 1e9), self.rules,
             self.patience,
         )  # fmt: skip
         self.agents.world = self.world
@@ -285,23 +285,24 @@ class VirtualYard:
     def die(self) -> None:
         """What the scheduler was about to do is not done; agents and processes go on."""
         self.agents.world = None
-        raise Death
+        raise DeathError
 
     def run_until_death(self, workload: Workload, policy: Policy) -> bool:
         """Whether it ended by itself."""
         try:
             self.run(workload, policy)
-        except Death:
+        except DeathError:
             self.store.close()
             return False
         return True
 
-    def successor(self) -> "VirtualYard":
+    def successor(self) -> VirtualYard:
         """Another scheduler with the same state and the same agents."""
         self.store.close()
         return VirtualYard(
-            self.cluster, self.zoo, self.folder, self.rules, patience=self.patience, clock=self.clock, agents=self.agents
-        )
+            self.cluster, self.zoo, self.folder, self.rules, patience=self.patience, clock=self.clock,
+            agents=self.agents,
+        )  # fmt: skip
 
 
 class _Reporting:

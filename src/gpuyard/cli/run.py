@@ -38,7 +38,7 @@ def run(
     speed: Annotated[float, typer.Option(metavar="X", min=1e-3, help="Emulated seconds in a second.")] = 1.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folder.")] = Path("runs"),
     state: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the run keeps what it must not lose. [OUT/NAME-state]")
+        Path | None, typer.Option(metavar="DIR", help="Where the run keeps what it must not lose. [OUT/RUN-state]")
     ] = None,
     tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a job is given up.")] = 3,
     leave: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to save and leave.")] = 30.0,
@@ -59,7 +59,10 @@ def run(
     name = f"real-{run_name(inputs.options)}"
     began, cpu = time.monotonic(), time.process_time()
     with reserve_next(out / name) as place:
-        scheduler = _scheduler(inputs, state or out / f"{name}-state", speed, tries, leave)
+        folder = state or out / f"{place.target.name}-state"
+        scheduler = _scheduler(inputs, folder, speed, tries, leave)
+        if not quiet:
+            say(f"state: {folder}; after a crash, the same command with --state {folder} goes on from there")
         world = scheduler.world
         with Progress(len(world.records), "jobs", quiet=quiet) as progress:
             _end_when_told(world)
@@ -138,8 +141,7 @@ def _scheduler(inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s:
         Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": "emulated"},
     )  # fmt: skip
     scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings)
-    if not scheduler.world.records:
-        scheduler.world.add(inputs.jobs)
+    scheduler.take(inputs.jobs)
     return scheduler
 
 

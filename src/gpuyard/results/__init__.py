@@ -3,6 +3,7 @@
 from gpuyard.results.folders import is_run
 from gpuyard.results.inputs import run_inputs
 from gpuyard.results.leftovers import tidy
+from gpuyard.results.locks import claim
 from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
@@ -21,6 +22,7 @@ __all__ = [
     "Run",
     "StageFigures",
     "check_writable",
+    "claim",
     "folder_name",
     "is_run",
     "load_run",

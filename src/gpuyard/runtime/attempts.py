@@ -18,7 +18,7 @@ from gpuyard.core.grants import Grant, Part
 from gpuyard.core.ledger import Ledger
 from gpuyard.runtime.commands import Agents, ChangeLease, KillRanks, LeaseTerms, StartRanks
 from gpuyard.runtime.history import NEXT_ROUND, RUNS, History
-from gpuyard.runtime.launching import Launching
+from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.records import Attempt, JobRecord, JobState, RankState
 from gpuyard.runtime.reports import RankExit, RankProgress
 
@@ -48,7 +48,7 @@ class Attempts:
     records: Mapping[str, JobRecord]
     held: Ledger
     agents: Agents
-    launching: Launching
+    launching: JobStarts
     history: History
     patience: Patience
     speed: float

@@ -19,7 +19,7 @@ Handle = list[int]
 """By which another scheduler finds an agent again: its process, and when that was started."""
 
 
-class Fleet(Protocol):
+class AgentFleet(Protocol):
     """Starts agents and knows whether they live."""
 
     def start(self, node: str) -> None:

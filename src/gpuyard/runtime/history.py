@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.runtime.records import Attempt, JobRecord
-from gpuyard.runtime.store import Store
+from gpuyard.runtime.store import RunStore
 
 NEXT_ROUND = "round"
 """The reason to wait of a job that nobody has decided about, or that is about to start."""
@@ -18,7 +18,7 @@ RUNS = ""
 class History:
     """Writes down what happens to jobs; what changed is kept when `keep` is called."""
 
-    def __init__(self, store: Store, cluster: Cluster, numbers: Mapping[str, int], iteration_s: Mapping[str, float]):
+    def __init__(self, store: RunStore, cluster: Cluster, numbers: Mapping[str, int], iteration_s: Mapping[str, float]):
         self._store, self._numbers, self._iteration_s = store, numbers, iteration_s
         gpus = [int(count) for count in cluster.node_gpus]
         self._first_gpu = {name: sum(gpus[:number]) for number, name in enumerate(cluster.node_names)}

@@ -30,7 +30,7 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Launching:
+class JobStarts:
     """Knows where a run's jobs keep what they save and write."""
 
     folder: Path

@@ -35,9 +35,9 @@ from gpuyard.runtime.attempts import Attempts, Patience
 from gpuyard.runtime.clock import RunClock
 from gpuyard.runtime.commands import AgentCommand, Agents
 from gpuyard.runtime.history import NEXT_ROUND, History
-from gpuyard.runtime.launching import Launching
+from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.records import JobRecord, JobState
-from gpuyard.runtime.store import Store
+from gpuyard.runtime.store import RunStore
 
 T = TypeVar("T")
 
@@ -85,7 +85,7 @@ class RealCluster:
     """Nodes with agents, and jobs with processes. One thread drives it; others use `post` and `ask`."""
 
     def __init__(
-        self, cluster: Cluster, store: Store, zoo: Zoo, clock: RunClock, agents: Agents, launching: Launching,
+        self, cluster: Cluster, store: RunStore, zoo: Zoo, clock: RunClock, agents: Agents, launching: JobStarts,
         rules: RunRules, patience: Patience,
     ) -> None:  # fmt: skip
         self.cluster, self.clock, self.rules, self.records = cluster, clock, rules, store.records()

@@ -15,11 +15,11 @@ from gpuyard.profiles import Zoo
 from gpuyard.results import TABLES, Run, run_inputs, summarise
 from gpuyard.runtime.real_cluster import RealCluster
 from gpuyard.runtime.records import JobRecord, JobState
-from gpuyard.runtime.store import Store
+from gpuyard.runtime.store import RunStore
 
 
 def make_run(
-    world: RealCluster, store: Store, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
+    world: RealCluster, store: RunStore, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
     **further: Any,
 ) -> Run:  # fmt: skip
     """The run as it is now, whether all of it is over or not."""
@@ -82,7 +82,7 @@ def _jobs_table(
     return pl.DataFrame(rows, schema_overrides={"finish_s": pl.Float64(), "start_s": pl.Float64()})
 
 
-def _table(store: Store, rows: str, table: str) -> pl.DataFrame:
+def _table(store: RunStore, rows: str, table: str) -> pl.DataFrame:
     columns = TABLES[table].columns
     found = store.rows(rows)
     texts = any(isinstance(row["job_id"], str) for row in found)

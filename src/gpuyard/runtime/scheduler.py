@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo
+from gpuyard.results import claim
 from gpuyard.runtime.addresses import RunningScheduler, SchedulerAddress, sockets_folder
 from gpuyard.runtime.attempts import Patience
 from gpuyard.runtime.clock import Anchor, MachineClock
-from gpuyard.runtime.fleet import Fleet, LocalFleet, adopt
-from gpuyard.runtime.launching import Launching
-from gpuyard.runtime.real_cluster import RealCluster, RunRules
+from gpuyard.runtime.fleet import AgentFleet, LocalFleet, adopt
+from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.real_cluster import NewJob, RealCluster, RunRules
 from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
-from gpuyard.runtime.store import Store
+from gpuyard.runtime.store import RunStore
 
 GATHER_S = 20.0
 """How long agents are waited for before anything is decided, in seconds of the machine."""
@@ -49,11 +52,15 @@ class Scheduler:
     def __init__(self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings) -> None:
         self._policy, self._settings = policy, settings
         settings.state.mkdir(parents=True, exist_ok=True)
-        self.store = Store(settings.state / "run.db")
+        self._claim = claim(settings.state)
+        if self._claim is None:
+            rule = "belongs to a scheduler that is running"
+            raise InputError(rule, file=settings.state, hint="'gpuyard queue' asks it")
+        self.store = RunStore(settings.state / "run.db")
         anchor = self.store.meta("anchor")
         self._clock = MachineClock(settings.speed, None if anchor is None else Anchor(**anchor))
         self._agents = AttachedAgents()
-        launching = Launching(settings.state, settings.speed, settings.save_every_s)
+        launching = JobStarts(settings.state, settings.speed, settings.save_every_s)
         self.world = RealCluster(
             cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience
         )
@@ -62,7 +69,7 @@ class Scheduler:
         (sockets / "scheduler").unlink(missing_ok=True)
         service = SchedulerService(self.world, self._agents, settings.about)
         self._server, _ = serve(service, self.address, len(cluster.node_names))
-        self._fleet: Fleet = LocalFleet(
+        self._fleet: AgentFleet = LocalFleet(
             settings.state, sockets, self.address, settings.patience.beat_s, settings.lease_s,
             adopt(self.store.meta("agents")),
         )  # fmt: skip
@@ -89,9 +96,22 @@ class Scheduler:
             self._fleet.stop()
             self._server.stop(0)
 
+    def take(self, jobs: Sequence[NewJob]) -> None:
+        """Begin with these jobs, or go on with those of an earlier scheduler, if they are the same."""
+        given = sha256("\n".join(repr(new.job) for new in jobs).encode()).hexdigest()
+        if not self.world.records:
+            self.store.set_meta("given", given)
+            self.world.add(jobs)
+        elif self.store.meta("given") != given:
+            raise InputError("holds a run of other jobs", file=self._settings.state, hint="Name another folder")
+        elif not self._settings.rules.serves and all(each.state.over for each in self.world.records.values()):
+            raise InputError("holds a run that is over", file=self._settings.state, hint="Name another folder")
+
     def close(self) -> None:
         """Let go of what the run keeps."""
         self.store.close()
+        if self._claim is not None:
+            os.close(self._claim)
 
     def _gather(self, nodes: tuple[str, ...]) -> None:
         """Wait for all agents; a node whose agent does not come is lost."""

@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS attempts (number INTEGER PRIMARY KEY, row TEXT NOT NU
 """
 
 
-class Store:
+class RunStore:
     """The file of one run."""
 
     def __init__(self, path: Path) -> None:
