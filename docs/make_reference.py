@@ -212,10 +212,17 @@ PROCESSES = {
     "kernels_from": "where that is known from",
 }
 
+QUEUES = {
+    "time_s": "since the start",
+    "gpu": "the GPU",
+    "job": "the process",
+    "queued": "launches that the GPU has not finished, from now on",
+}
+
 COLUMNS = {
     "jobs": JOBS, "timeline": TIMELINE, "attempts": ATTEMPTS, "programs": PROGRAMS,
     "steps": STEPS, "requests": REQUESTS, "stage_requests": STAGE_REQUESTS, "slices": SLICES,
-    "services": SERVICES, "completions": COMPLETIONS, "processes": PROCESSES,
+    "services": SERVICES, "completions": COMPLETIONS, "processes": PROCESSES, "queues": QUEUES,
 }  # fmt: skip
 
 SHARING_FIGURES = {

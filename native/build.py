@@ -38,6 +38,8 @@ class Library(NamedTuple):
     name: str
     folders: tuple[str, ...]
     lost: str
+    link: str = ""
+    """A name without a version, by which some programs look for it."""
     flags: tuple[str, ...] = ()
     generated: Callable[[], dict[str, str]] = dict
     """Further sources, by file name."""
@@ -90,6 +92,7 @@ LIBRARIES = {
             "libnvidia-ml.so.1",
             ("node", "nvml"),
             "nvidia-ml-py, gpustat and nvitop do not see emulated GPUs",
+            link="libnvidia-ml.so",
             generated=_unsupported,
         ),
         Library(
@@ -102,6 +105,7 @@ LIBRARIES = {
             "libcuda.so.1",
             ("node", "cuda", "cuda/ptx"),
             "programs that call the CUDA driver do not run on emulated GPUs",
+            link="libcuda.so",
             flags=("-D_GNU_SOURCE=", "-Wl,-Bsymbolic"),
             generated=_driver_functions,
         ),
@@ -134,6 +138,9 @@ def build(library: Library, target: Path, flags: Sequence[str] = ()) -> Path:
         names = [f"-Wl,-soname,{library.name}", "-o", str(made), "-lm"]
         _run([*_compiler(), *FLAGS, *library.flags, *flags, *includes, *sources, *names])
         made.replace(target)  # programs that run keep the file they have loaded
+        if library.link:
+            (generated / library.link).symlink_to(target.name)
+            (generated / library.link).replace(target.with_name(library.link))
     return target
 
 
@@ -167,6 +174,7 @@ def build_installed(installed: Path = INSTALLED) -> list[Path]:
     for library in LIBRARIES.values():
         try:
             made.append(build(library, folder / library.name))
+            made += [folder / library.link] if library.link else []
         except (BuildError, OSError) as error:
             print(f"warning: {library.lost}: {library.name} was not built: {error}", file=sys.stderr)
     return made

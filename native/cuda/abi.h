@@ -64,6 +64,7 @@ typedef struct memory_pool *CUmemoryPool;
 typedef struct graph *CUgraph;
 typedef struct graph_node *CUgraphNode;
 typedef struct graph_exec *CUgraphExec;
+typedef struct user_object *CUuserObject;
 typedef struct array *CUarray;
 
 typedef void (*CUhostFn)(void *data);
@@ -84,6 +85,7 @@ enum { CU_JIT_INPUT_CUBIN, CU_JIT_INPUT_PTX, CU_JIT_INPUT_FATBINARY, CU_JIT_INPU
 enum { CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_BUFFER_POINTER, CU_LAUNCH_PARAM_BUFFER_SIZE };
 enum { CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4 };
 enum { CU_GRAPH_NODE_KERNEL, CU_GRAPH_NODE_MEMCPY, CU_GRAPH_NODE_MEMSET, CU_GRAPH_NODE_HOST, CU_GRAPH_NODE_EMPTY = 5 };
+enum { CU_USER_OBJECT_NO_DESTRUCTOR_SYNC = 1, CU_GRAPH_USER_OBJECT_MOVE = 1 };
 enum { CU_CAPTURE_NONE, CU_CAPTURE_ACTIVE };
 
 enum {

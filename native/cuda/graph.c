@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "module.h"
+#include "user_object.h"
 
 struct graph *graph_new(void) {
     struct graph *graph = handle_new(HANDLE_GRAPH, sizeof *graph);
     if (graph == NULL) return NULL;
     graph->nodes = NULL;
     graph->node_count = graph->node_room = 0;
+    graph->references = NULL;
     return graph;
 }
 
@@ -21,6 +23,7 @@ void graph_free(struct graph *graph) {
         handle_drop(graph->nodes[i]);
     }
     free(graph->nodes);
+    user_objects_release(graph);
     handle_drop(graph);
 }
 
@@ -69,6 +72,7 @@ static CUresult copy_graph(const struct graph *from, struct graph **made) {
         if (result == CUDA_SUCCESS) result = graph_add(graph, &operation, after, node->after_count, NULL);
         free(after);
     }
+    if (result == CUDA_SUCCESS) result = user_objects_copy(graph, from);
     *made = graph;
     return result;
 }

@@ -17,6 +17,7 @@ struct graph {
     struct handle handle;
     struct graph_node **nodes; /* each behind all that come before it */
     size_t node_count, node_room;
+    struct user_reference *references; /* to objects of the program */
 };
 
 struct graph_exec {

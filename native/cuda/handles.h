@@ -18,6 +18,7 @@ enum handle_kind {
     HANDLE_GRAPH,
     HANDLE_GRAPH_NODE,
     HANDLE_GRAPH_EXEC,
+    HANDLE_USER_OBJECT,
     HANDLE_KINDS,
 };
 

@@ -45,7 +45,8 @@ static struct function *add_function(struct module *module, const char *name, si
     function->attributes[CU_FUNC_MAX_DYNAMIC_SHARED] = SHARED_PER_BLOCK;
     function->attributes[CU_FUNC_CARVEOUT] = -1;
     if (code == NULL) return function;
-    function->attributes[CU_FUNC_SHARED_BYTES] = (int)ptx_shared_bytes(code);
+    function->attributes[CU_FUNC_SHARED_BYTES] = (int)ptx_shared_bytes(module->ptx);
+    function->attributes[CU_FUNC_CONST_BYTES] = (int)ptx_constant_bytes(module->ptx);
     function->attributes[CU_FUNC_LOCAL_BYTES] = (int)ptx_local_bytes(code);
     return function;
 }

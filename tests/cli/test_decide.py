@@ -1,11 +1,13 @@
 """`gpuyard decide`: what is wrong with its options is one line that names the option or its file."""
 
+import json
 from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT
 
 from gpuyard.cli import main
+from gpuyard.core.reasons import WAIT_REASONS
 
 SNAPSHOT = str(ROOT / "examples" / "snapshot.json")
 
@@ -33,3 +35,37 @@ def test_a_wrong_option_is_one_line(
     assert told.out == ""
     assert told.err.startswith(says)
     assert told.err.count("\n") == 1
+
+
+def test_who_waits_is_told_with_what_it_lacks_and_what_would_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Job 8 wants four GPUs, of which job 7 has two."""
+    with pytest.raises(SystemExit) as end:
+        main(["decide", SNAPSHOT, "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    assert not end.value.code
+    assert set(told) == {"start", "change", "stop", "wait"}
+    [waiting] = told["wait"]
+    assert (waiting["job"], waiting["reason"], waiting["free_gpus"], waiting["demand"]["gpus"]) == (8, "gpus", 2.0, 4.0)
+    reason = next(each for each in WAIT_REASONS if each.name == "gpus")
+    assert (waiting["lacks"], waiting["helps"]) == (reason.lacks, reason.helps)
+    with pytest.raises(SystemExit):
+        main(["decide", SNAPSHOT])
+    shown = capsys.readouterr()
+    assert "8  wait" in shown.out
+    assert f"{reason.lacks} (2 stay free)" in shown.err
+    assert f"What would help: {reason.helps}" in shown.err
+
+
+def test_what_a_snapshot_holds_twice_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (
+        Path(SNAPSHOT)
+        .read_text(encoding="utf-8")
+        .replace('"gpus": [{"node": "a", "gpu": 0}', '"gpus": [{"node": "a", "gpu": 0, "gpu_memory_gb": 99}')
+    )
+    (tmp_path / "now.json").write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as end:
+        main(["decide", str(tmp_path / "now.json")])
+    told = capsys.readouterr().err
+    assert end.value.code == 2
+    assert "field holds: contradicts itself: 'job 7' cannot take 1000 thousandths of GPU 0, 99 GB of its memory" in told
+    assert told.count("\n") == 1

@@ -192,3 +192,35 @@ def test_what_is_wrong_is_one_line(
     code, out, err = run(capsys, tasks, *args)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert says in err
+
+
+def _application(stages: str, name: str = "app") -> str:
+    return f"applications:\n  - {{name: {name}, rate_per_s: 10, slo_ms: 200, stages: {{{stages}}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            _application("infer: lenet"),
+            "row 3, field name: 'app/infer' cannot be served: its path is that of something",
+        ),
+        (_application("versions: lenet"), "'app/versions' cannot be served"),
+        (_application("..: lenet"), "'app/..' cannot be served: between slashes there must be something"),
+        (_application("a: lenet", "stats"), "'stats' cannot be served"),
+        (_application("a: lenet", "x//y"), "'x//y' cannot be served"),
+        ("services:\n  - {model: lenet, rate_per_s: 1e3, slo_ms: 20}\n", "'1e3' must be a finite number above 0"),
+        ("services:\n  - {model: lenet, rate_per_s: 1e3, slo_ms: 20}\n", "It is text: write 1000 without quotes"),
+        ("services:\n  - {model: lenet, rate_per_s: 1e-5, slo_ms: 20}\n", "It is text: write 0.00001 without quotes"),
+        (_application("a: {model: lenet, per_request: '2'}"), "It is text: write 2 without quotes"),
+        (_application(", ".join(f"s{k}: lenet" for k in range(101))), "field stages: 101 are too many: at most 100"),
+    ],
+)
+def test_what_could_not_be_served_is_not_planned(
+    content: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tasks = tmp_path / "tasks.yaml"
+    tasks.write_text("gpuyard: services/1\n" + content, encoding="utf-8")
+    code, out, err = run(capsys, tasks)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert says in err

@@ -6,7 +6,9 @@ import csv
 import json
 import threading
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from gpuyard.core.errors import GpuyardError
 from gpuyard.core.sharing import KernelSequence, SharedJob, SharingExperiment
 from gpuyard.emulation.shared_experiment import EmulatedGround, emulate_sharing
 from gpuyard.sharing.experiment import share_in_processes
+from gpuyard.sharing.ground import GpuTimes
 from gpuyard.sharing.group import GateClient, Group, Terms
 from gpuyard.sharing.job_process import GateCounters, JobOrder, run_jobs
 from gpuyard.sharing.kernels import KernelCode
@@ -47,6 +50,50 @@ def test_a_policy_of_the_simulator_decides() -> None:
     records = share_in_processes(SharingExperiment(jobs, 0.1, policy="reef"), EmulatedGround())
     assert all(row["syncs"] >= 100 // 4 - row["preemptions"] for row in records[0].rows)
     assert all((row["syncs"], row["preemptions"]) == (25, 0) for row in records[1].rows)
+
+
+@dataclass(frozen=True)
+class Watched(EmulatedGround):
+    """Remembers what the emulated machine tells the controller: seconds of GPU work for each process."""
+
+    looks: list[dict[int, float]] = field(default_factory=list)
+
+    def gpu_times(self, run: str) -> GpuTimes:
+        times = super().gpu_times(run)
+
+        def look(uuid: str) -> Mapping[int, float]:
+            self.looks.append(dict(times(uuid)))
+            return self.looks[-1]
+
+        return look
+
+    def gpu_seconds(self) -> list[float]:
+        """What each process had of a second of GPU work, from the first look on, the most first."""
+        everybody = [look for look in self.looks if look.keys() == self.looks[0].keys()]
+        first = everybody[0]
+        whole = (look for look in everybody if sum(look.values()) - sum(first.values()) >= 1.0)
+        last = next(whole, everybody[-1])  # on a machine too busy for a second's work, of all that was done
+        return sorted((last[pid] - first[pid] for pid in first), reverse=True)
+
+    def longest_turn_s(self) -> float:
+        """The most GPU work between two looks: until the next one, whoever is ahead stays ahead."""
+        totals = [sum(look.values()) for look in self.looks if look.keys() == self.looks[0].keys()]
+        return max(later - earlier for earlier, later in pairwise(totals))
+
+
+def test_shares_hold_within_five_percent_over_a_second_of_gpu_work() -> None:
+    """Give or take a turn. Time is the GPU's: on a busy machine less of it passes, in longer turns."""
+    sharers = [(0.6, 0.001), (0.3, 0.0005), (0.1, 0.002)]
+    jobs = tuple(
+        SharedJob(str(share), KernelSequence.uniform(round(0.1 / kernel_s), kernel_s), share=share)
+        for share, kernel_s in sharers
+    )
+    ground = Watched(speed=0.2)
+    share_in_processes(SharingExperiment(jobs, 1.25, policy="shares:sync=2,over=1000ms"), ground)
+    got_s = ground.gpu_seconds()
+    for had_s, (share, kernel_s) in zip(got_s, sharers, strict=True):
+        turn_s = ground.longest_turn_s() + 2 * kernel_s
+        assert had_s == pytest.approx(share * sum(got_s), rel=0.05, abs=turn_s)
 
 
 def test_kernels_of_several_lengths_on_several_streams_with_layers() -> None:

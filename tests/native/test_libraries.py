@@ -55,6 +55,11 @@ def test_what_is_not_there_is_compiled_once(no_libraries: Path, monkeypatch: pyt
     assert find(NODE).stat().st_mtime_ns == made
 
 
+@pytest.mark.parametrize("name", ["libcuda.so", "libnvidia-ml.so"])
+def test_programs_that_look_for_a_library_without_its_version_find_it(name: str) -> None:
+    assert (folder() / name).resolve() == find(f"{name}.1").resolve()
+
+
 def test_where_the_package_cannot_be_written_to_the_users_cache_keeps_it(
     no_libraries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

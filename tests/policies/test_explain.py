@@ -4,10 +4,13 @@ import pytest
 from tests.policies.scenarios.stories import node, runs, scene, told, waits
 
 from gpuyard.core.cluster import Cluster
+from gpuyard.core.demand import Demand
+from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.decide import decide
 from gpuyard.policies.explain import explain
 from gpuyard.policies.facts import opening_facts
+from gpuyard.policies.plan import REASONS
 from gpuyard.policies.resolve import resolve
 from gpuyard.policies.snapshot import Snapshot
 
@@ -29,16 +32,25 @@ def test_a_plan_says_who_waits_and_for_what(
 ) -> None:
     snapshot = Snapshot.of(opening_facts(Cluster.parse("1x8:cpus=24,memory=500GB"), jobs))
     decision = decide(resolve(policy), snapshot)
-    told = explain(snapshot, decision.order, decision.plan)
+    told = explain(snapshot, decision)
     assert [one.job for one in told] == waiting
     assert {one.reason for one in told} == {reason}
     assert {one.free_gpus for one in told} == {free}
-    assert all(one.helps in str(one) for one in told)
+    words = WAIT_REASONS[REASONS.index(reason)]
+    assert {(one.lacks, one.helps) for one in told} == {(words.lacks, words.helps)}
 
 
 def test_a_job_that_runs_and_gets_more_takes_no_free_gpu() -> None:
     world = scene(node("a", 3), runs("h", "a0", "hungry", cpus=3.0), waits("big", 3, at=1))
     plan = told("fifo+tune", world)
     assert (plan.gets, plan.amounts["h"][0]) == ({"h": "a0"}, 6.0)
-    [why] = explain(world, plan.decision.order, plan.decision.plan)
-    assert why.free_gpus == 2
+    [why] = explain(world, plan.decision)
+    assert (why.job, why.free_gpus, why.demand) == ("big", 2, Demand(3.0, 3.0, 30.0, 0.0))
+
+
+def test_what_those_who_stop_had_is_free_and_slices_count_as_such() -> None:
+    """The first takes three of four GPUs; of the pair that stops for it one GPU, and half of another, stay free."""
+    world = scene(node("a", 4), runs("pair", "a0 a1", at=5), runs("half", "a2", share=0.5, at=4), waits("first", 3))
+    plan = told("fifo+proportional", world)
+    assert (plan.stops, plan.gets["first"]) == ({"pair"}, "a0 a1 a3")
+    assert [(why.job, why.free_gpus) for why in explain(world, plan.decision)] == [("pair", 0.5)]

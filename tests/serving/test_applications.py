@@ -16,7 +16,9 @@ from tests.serving.running import LENET, Running, serving
 from tritonclient.utils import InferenceServerException
 
 from gpuyard.cli import main
-from gpuyard.serving.http.paths import ambiguous, parts_of, split_model
+from gpuyard.core.errors import InputError
+from gpuyard.core.served_names import check_served_names
+from gpuyard.serving.http.paths import parts_of, split_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of the client, which is not ours
 
@@ -163,10 +165,17 @@ def test_the_longest_name_that_there_is_counts(path: str, name: str, rest: list[
     assert split_model(parts_of(path), {"a", "a/b"}) == (name, rest)
 
 
-def test_names_that_would_hide_a_path_are_found() -> None:
-    assert ambiguous(["a", "stats", "b"]) == "stats"
-    assert ambiguous(["a", "a/infer"]) == "a/infer"
-    assert ambiguous(["a", "b/infer", "stats/a", "a/b"]) is None
+@pytest.mark.parametrize(
+    "name", ["stats", "a/infer", "a/versions/1", "a/b/ready/x", "", "b//c", "/b", "b/", "..", "b/."]
+)
+def test_names_that_no_request_would_reach_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="cannot be served") as found:
+        check_served_names(["a", "a/b", name, "z"])
+    assert found.value.value == name
+
+
+def test_other_names_are_let_pass() -> None:
+    check_served_names(["a", "b/infer", "stats/a", "a/b", "infer", "ready", "a b", "...", "a/b.c", "ü%2F?#"])
 
 
 def test_a_service_that_would_hide_a_path_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

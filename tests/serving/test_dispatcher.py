@@ -14,7 +14,7 @@ from gpuyard.serving.front import Front
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError
 from gpuyard.serving.protocol.inference import InferRequest
-from gpuyard.serving.statistics import Refusal
+from gpuyard.serving.statistics import Refusal, ServiceStatistics
 
 SERVICE = Service("x", "x", 10, 1000)
 LATENCIES = {"x": {percent: {1: 100.0, 32: 100.0} for percent in (20, 40, 50, 60, 80, 100)}}
@@ -119,3 +119,33 @@ def test_batches_begin_when_the_slice_was_free_however_late_the_news() -> None:
     assert (told([second]), second.begins_s) == (["b@0"], 0.1)
     [third] = dispatcher.ended(second, 0.2, 0.21)
     assert (told([third]), third.begins_s) == (["c@0"], 0.2)
+
+
+@pytest.mark.parametrize(("slices", "rows"), [([(0, 100, 2)], 18), ([(0, 100, 2), (1, 100, 2)], 36)])
+def test_all_rows_of_a_request_count_and_all_slices_do_their_part(
+    slices: list[tuple[int, int, int]], rows: int
+) -> None:
+    """Within 1 s, a batch of 0.11 s for the last of them and 8.09 of two before it on each slice."""
+    dispatcher = opened(*slices)
+    assert dispatcher.admits(0, rows)
+    assert not dispatcher.admits(0, rows + 1)
+
+
+def test_a_new_slice_waits_until_all_batches_of_former_ones_have_left_its_gpu() -> None:
+    dispatcher = opened((0, 50, 1), (0, 50, 2))
+    former = dispatcher.arrive(0, [Unit(name, 0, 0.0) for name in "ab"], 0.0)
+    assert len(former) == 2
+    dispatcher.change(layout_of(deployment((0, 100, 1))), [0])
+    dispatcher.gain(0, 0.05)
+    assert arrive(dispatcher, "c", 0.05) == []
+    assert told(dispatcher.ended(former[0], 0.1, 0.1)) == []
+    assert told(dispatcher.ended(former[1], 0.11, 0.11)) == ["c@0"]
+
+
+def test_answers_are_counted_by_their_rows() -> None:
+    found = ServiceStatistics()
+    for rows in (3, 1):
+        found.arrive(rows)
+        found.answer(rows, 0.1, 0.2, 0.3, 5)
+    assert found.told("x")["inference_count"] == 4
+    assert found.told("x")["inference_stats"]["success"]["count"] == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, LaunchTerms, StrictPriority
 from gpuyard.sharing.calls import UNGATED, Drain
 from gpuyard.sharing.claims import GpuClaims, claim_of, words_of
-from gpuyard.sharing.group import Group, Terms
+from gpuyard.sharing.group import GatedGpu, Group, Terms
 
 
 @pytest.fixture
@@ -61,6 +62,10 @@ def test_a_claim_is_what_a_client_brought_along_and_has_counted(group: Group) ->
     assert claim.kernel_s == pytest.approx(state.busy_ns / 8 / 1e9)
     assert claim.remaining_s == pytest.approx((9 / 2 - 1) * claim.kernel_s)
     assert claim.longest_queue == inf  # it has a cap, so nobody knows
+    client.drained(1)
+    (state,) = group.look(0).clients
+    claim = claim_of(state, state.job_since_ns)
+    assert claim.remaining_s == pytest.approx(9 / 3 * claim.kernel_s), "of the next job nothing is done"
 
 
 def test_who_is_new_or_ungated_claims_little(group: Group) -> None:
@@ -93,3 +98,34 @@ def test_gpu_time_is_owed_to_whoever_had_less_than_its_share_also_after_others_h
     assert [claim.client for claim in left] == ["2", "3"]
     assert left[0].owed_s == pytest.approx(owed[1])  # alone it has what is its own: the one who left is owed no more
     third.disconnect()
+
+
+def test_claims_are_in_seconds_of_the_gpu(group: Group) -> None:
+    """A quarter of real speed: what took the host 4 ms took the GPU one, which is what SLOs and profiles speak of."""
+    client = group.connect("gpu", slo_s=0.2)
+    client.arrive()
+    client.launched()
+    client.drained(1)
+    client.arrive()
+    (state,) = group.look(0).clients
+    now_ns = state.job_since_ns + 4_000_000
+    whole, quarter = claim_of(state, now_ns), claim_of(state, now_ns, speed=0.25)
+    assert [whole.running_s, quarter.running_s] == pytest.approx([0.004, 0.001])
+    assert quarter.kernel_s == pytest.approx(whole.kernel_s / 4)
+    assert quarter.slo_s == whole.slo_s
+
+
+def test_gpu_time_is_what_somebody_knows_of_it(group: Group) -> None:
+    """By the gate both had the GPU for as long as they had something queued; by the GPU one of them had it alone."""
+    for _ in range(2):
+        group.connect("gpu", share=0.5).arrive()
+    first, second = group.look(0).clients
+    known_s = {first.pid: 0.0}
+    claims = GpuClaims(over_s=100.0, times=lambda _: known_s)
+    claims.of(GatedGpu("gpu", 0, controlled=False, clients=(first, replace(second, pid=0))))
+    known_s = {first.pid: 0.5, 0: 0.1}
+    one, other = claims.of(GatedGpu("gpu", 0, controlled=False, clients=(first, replace(second, pid=0))))
+    assert [one.owed_s, other.owed_s] == pytest.approx([-0.2, 0.2])
+    known_s = {0: 0.3}
+    one, other = claims.of(GatedGpu("gpu", 0, controlled=False, clients=(first, replace(second, pid=0))))
+    assert [one.owed_s, other.owed_s] == pytest.approx([-0.1, 0.1]), "who has left the GPU has no less"

@@ -126,6 +126,31 @@ def test_a_waiter_goes_on_by_itself_when_the_controller_that_stopped_it_is_kille
     assert not waiting.is_alive()
 
 
+class Instant(Group):
+    """Remembers for how long it was waited, and lets none of it pass."""
+
+    waited_s: list[float]
+
+    def await_change(self, seen: int, seconds: float) -> None:
+        self.waited_s.append(seconds)
+        self.passed_s += seconds
+
+    passed_s = 0.0
+
+
+def test_a_policy_looks_again_after_so_long_of_the_gpu_s_time(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every 2 ms of the GPU: at a tenth of real speed that is every 20 ms of the host."""
+    watching = Instant("test")
+    watching.waited_s = []
+    policy = LAUNCHINGS.find("shares:look=2ms")
+    monkeypatch.setattr(GatedWorld, "now", property(lambda _: watching.passed_s))
+    for speed, looks_s in ((1.0, 0.002), (0.1, 0.02)):
+        watching.waited_s.clear()
+        assert GatedWorld(watching, policy, threading.Event(), speed).wait([])
+        assert sum(watching.waited_s) == pytest.approx(looks_s)
+    assert group.gpus() == []
+
+
 def test_a_world_writes_only_what_changes(group: Group) -> None:
     group.connect("gpu", Terms(0))
     controller = Group("test")

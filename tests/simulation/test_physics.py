@@ -2,15 +2,18 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
 from tests.builders import cluster, job, run, spans, workload, zoo
+from tests.policies.scenarios.stories import node, scene, waits
 
 from gpuyard.core.arrays import Ints
 from gpuyard.core.cluster import Cluster
+from gpuyard.policies.performance import plan_speeds
 from gpuyard.policies.plan import Plan
 from gpuyard.policies.policy import Allocate
 from gpuyard.policies.resolve import resolve
-from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.snapshot import Snapshot, moment_of
 from gpuyard.simulation.engine import simulate_cluster
 
 JOBS = workload(*(job(i, model, at=i * 200.0, gpus=1 + i % 3, hours=1 + i % 4)
@@ -69,3 +72,14 @@ def test_on_nodes_of_two_kinds_nobody_gets_less_than_its_share_makes_of_it(alloc
     mixed = Cluster.parse("1x1:cpus=2,memory=30GB,storage=20+1x1:cpus=2,memory=62.5GB,storage=20")
     shared, tuned = (run(mixed, [job(0, "res18", gpus=2)], f"fifo+{name}") for name in ("proportional", allocate))
     assert spans(tuned)[0]["speed"] == spans(shared)[0]["speed"]
+
+
+@pytest.mark.parametrize("on", [("v0", "t0"), ("t0", "v0")])
+def test_on_gpus_of_two_types_a_job_is_as_fast_as_on_the_slower(on: tuple[str, str]) -> None:
+    """Only a policy of one's own places a job so. On a T4 modern is half as fast, and half of that when spread."""
+    world = scene(node("v", 1), node("t", 1, gpu_type="T4"), waits("pair", 2, "modern"))
+    gpus = np.array([{"v0": 0, "t0": 1}[place] for place in on], dtype=np.int32)
+    nothing = np.zeros(0, dtype=np.int64)
+    amounts = np.array([[3.0, 60.0, 60.0, 0.0]])
+    plan = Plan(np.array([0]), np.array([0, 2]), gpus, amounts, nothing, np.zeros(1, dtype=np.int8))
+    assert plan_speeds(moment_of(world).boxed, plan).tolist() == [0.25]

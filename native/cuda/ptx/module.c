@@ -38,6 +38,7 @@ struct ptx_module *ptx_new(void) {
     struct arena *arena = arena_new();
     struct ptx_module *module = arena_take(arena, 1, sizeof *module);
     module->arena = arena;
+    module->frame_alignment = 16;
     return module;
 }
 
@@ -94,11 +95,20 @@ static bool place_variable(const struct ptx_module *module, const struct variabl
     return true;
 }
 
+/* Frames lie one behind the other, so each must end where the next may begin. */
+static void align_frames(struct ptx_module *module) {
+    module->frame_sum = 0;
+    for (struct ptx_function *each = module->functions; each != NULL; each = each->next) {
+        each->frame_bytes = (each->frame_bytes + module->frame_alignment - 1) & ~(module->frame_alignment - 1);
+        if (!each->is_kernel) module->frame_sum += each->frame_bytes;
+    }
+}
+
 bool ptx_finish(struct ptx_module *module, char message[PTX_MESSAGE_BYTES]) {
+    align_frames(module);
     for (struct variable *each = module->variables; each != NULL; each = each->next)
         if (!each->is_extern && !place_variable(module, each, message)) return false;
     for (struct ptx_function *function = module->functions; function != NULL; function = function->next) {
-        if (function->is_kernel) function->shared_bytes = module->shared_bytes;
         for (struct constant_symbol *symbol = function->symbols; symbol != NULL; symbol = symbol->next) {
             uintptr_t address;
             if (!find_address(module, symbol->name, &address)) {
@@ -122,6 +132,15 @@ bool ptx_finish(struct ptx_module *module, char message[PTX_MESSAGE_BYTES]) {
     return true;
 }
 
+size_t ptx_shared_bytes(const struct ptx_module *module) { return module->shared_bytes; }
+
+size_t ptx_constant_bytes(const struct ptx_module *module) {
+    size_t bytes = 0;
+    for (const struct variable *each = module->variables; each != NULL; each = each->next)
+        if (!each->is_extern && each->seen.is_constant) bytes += each->seen.bytes;
+    return bytes;
+}
+
 size_t ptx_kernel_count(const struct ptx_module *module) {
     size_t count = 0;
     for (struct ptx_function *each = module->functions; each != NULL; each = each->next)
@@ -138,7 +157,6 @@ const struct ptx_function *ptx_kernel(const struct ptx_module *module, size_t in
 const char *ptx_name(const struct ptx_function *kernel) { return kernel->name; }
 size_t ptx_parameter_count(const struct ptx_function *kernel) { return kernel->parameter_count; }
 size_t ptx_argument_bytes(const struct ptx_function *kernel) { return kernel->argument_bytes; }
-size_t ptx_shared_bytes(const struct ptx_function *kernel) { return kernel->shared_bytes; }
 size_t ptx_local_bytes(const struct ptx_function *kernel) { return kernel->frame_bytes; }
 unsigned int ptx_register_count(const struct ptx_function *kernel) { return kernel->register_count; }
 unsigned int ptx_max_threads(const struct ptx_function *kernel) { return kernel->max_threads; }

@@ -138,11 +138,8 @@ static void finish_body(struct parser *parser) {
     for (uint32_t i = 0; i < function->constant_count; i++)
         for (unsigned int lane = 0; lane < LANES; lane++) function->constants[i][lane] = parser->constants[i];
     if (parser->frame_used > function->frame_bytes) function->frame_bytes = parser->frame_used;
-    function->frame_bytes = align_to(function->frame_bytes, 16);
     function->is_defined = true;
-    if (function->is_kernel) return;
-    parser->module->frame_sum += function->frame_bytes;
-    parser->module->register_sum += function->register_count;
+    if (!function->is_kernel) parser->module->register_sum += function->register_count;
 }
 
 static enum builtin find_builtin(const char *name) {

@@ -48,6 +48,8 @@ void read_frame_variable(struct parser *parser) {
     uint32_t offset = align_to(parser->frame_used, declaration.alignment < 8 ? 8 : declaration.alignment);
     if (!declaration.is_sized || declaration.bytes > MOST_BYTES - offset)
         parse_fail(parser, "this variable is not supported");
+    if (declaration.alignment > parser->module->frame_alignment)
+        parser->module->frame_alignment = declaration.alignment;
     add_name(parser, (struct name){.text = declaration.text,
                                    .length = declaration.length,
                                    .kind = NAME_FRAME,

@@ -171,8 +171,7 @@ struct ptx_function {
     struct constant_symbol *symbols; /* constants that are addresses, known only once all is placed */
     struct slot *parameters, *results;
     uint32_t parameter_count, result_count;
-    uint32_t frame_bytes;  /* of each thread: parameters of calls, and local variables */
-    uint32_t shared_bytes; /* of each block: all that the module's functions have */
+    uint32_t frame_bytes; /* of each thread: parameters of calls, and local variables */
     uint32_t argument_bytes;
     unsigned int max_threads;
 };
@@ -215,7 +214,8 @@ struct ptx_module {
     struct ptx_function *functions;
     struct variable *variables;
     struct shared_variable *shared;
-    uint32_t shared_bytes;
+    uint32_t shared_bytes;     /* of each block: all that the functions have */
+    uint32_t frame_alignment;  /* the largest that a variable of a frame asks for */
     uint32_t frame_sum,
         register_sum; /* over all functions that are no kernels: as deep as calls without recursion go */
 };

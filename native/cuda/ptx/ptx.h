@@ -30,6 +30,10 @@ struct ptx_variable *ptx_variable(struct ptx_module *module, size_t index);
 /* Once all variables have their place: writes their first values, and looks that nothing is missing. */
 bool ptx_finish(struct ptx_module *module, char message[PTX_MESSAGE_BYTES]);
 
+/* What every kernel of the module has, whichever of it it uses. */
+size_t ptx_shared_bytes(const struct ptx_module *module);
+size_t ptx_constant_bytes(const struct ptx_module *module);
+
 /* Kernels. */
 struct ptx_parameter {
     size_t offset, bytes;
@@ -41,7 +45,6 @@ const char *ptx_name(const struct ptx_function *kernel);
 size_t ptx_parameter_count(const struct ptx_function *kernel);
 struct ptx_parameter ptx_parameter(const struct ptx_function *kernel, size_t index);
 size_t ptx_argument_bytes(const struct ptx_function *kernel);
-size_t ptx_shared_bytes(const struct ptx_function *kernel);
 size_t ptx_local_bytes(const struct ptx_function *kernel);
 unsigned int ptx_register_count(const struct ptx_function *kernel);
 unsigned int ptx_max_threads(const struct ptx_function *kernel); /* 0: any number */

@@ -9,7 +9,9 @@
 #define RECURSION_BYTES 16384 /* of each thread's memory, and registers, beyond what calls without recursion need */
 #define RECURSION_REGISTERS 1024
 
-static size_t align16(size_t bytes) { return (bytes + 15) & ~(size_t)15; }
+static size_t align(size_t bytes, size_t alignment) { return (bytes + alignment - 1) & ~(alignment - 1); }
+
+static size_t align16(size_t bytes) { return align(bytes, 16); }
 
 static void free_block(struct block *block) {
     for (unsigned int w = 0; block->warps != NULL && w < block->warp_count; w++) {
@@ -57,10 +59,12 @@ static bool make_warp(struct block *block, unsigned int number) {
     warp->block = block;
     warp->existing = threads >= LANES ? ALL_LANES : (1u << threads) - 1;
     warp->register_room = launch->kernel->register_count + module->register_sum + (calls ? RECURSION_REGISTERS : 0) + 1;
-    warp->memory_bytes = align16(launch->kernel->frame_bytes + module->frame_sum + (calls ? RECURSION_BYTES : 0) + 16);
+    size_t frames_bytes = launch->kernel->frame_bytes + module->frame_sum + (calls ? RECURSION_BYTES : 0) + 16;
+    warp->memory_bytes = align(frames_bytes, module->frame_alignment);
     warp->registers = calloc(warp->register_room, sizeof *warp->registers);
     struct frame *frames = calloc(LANES * DEEPEST_CALL, sizeof *frames);
-    unsigned char *memory = calloc(LANES, warp->memory_bytes);
+    unsigned char *memory = aligned_alloc(module->frame_alignment, LANES * warp->memory_bytes);
+    if (memory != NULL) memset(memory, 0, LANES * warp->memory_bytes);
     for (unsigned int i = 0; i < LANES; i++) {
         warp->lanes[i].frames = frames + i * DEEPEST_CALL * (frames != NULL);
         warp->lanes[i].memory = memory + i * warp->memory_bytes * (memory != NULL);

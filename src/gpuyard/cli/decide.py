@@ -43,8 +43,18 @@ def decide(
         sys.stdout.write("\n")
         return
     emit(_rows(plan), format)
-    if format == Format.table and not any(plan.values()):
-        say("nothing to do: everybody keeps what it has")
+    if format == Format.table:
+        _say_why(plan["wait"])
+        if not any(plan.values()):
+            say("nothing to do: everybody keeps what it has")
+
+
+def _say_why(waiting: list[dict[str, Any]]) -> None:
+    """For each reason to wait, under the table: what those jobs lack and what would help."""
+    for reason in dict.fromkeys(entry["reason"] for entry in waiting):
+        entries = [entry for entry in waiting if entry["reason"] == reason]
+        say(f"{reason}: {entries[0]['lacks']} ({entries[0]['free_gpus']:g} stay free).")
+        say(f"  What would help: {entries[0]['helps']}")
 
 
 def _rows(plan: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

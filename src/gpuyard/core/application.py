@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 
 from gpuyard.core.arguments import check_name, check_served
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
+
+MOST_STAGES = 100
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,11 @@ class Stage:
     """How often it is asked for each request of the application."""
     slo_ms: float | None = None
     """Its own part of the time that there is; None: to be chosen."""
+
+    @property
+    def at_once(self) -> int:
+        """The most that it is asked for one request of the application."""
+        return ceil(self.per_request)
 
     def __post_init__(self) -> None:
         for field in ("name", "model"):
@@ -55,6 +63,8 @@ class Application:
         check_name(self.name, "name")
         if not self.stages:
             raise self._refusal("needs at least one stage", "stages")
+        if len(self.stages) > MOST_STAGES:
+            raise self._refusal(f"are too many: at most {MOST_STAGES}", "stages", len(self.stages))
         names = [stage.name for stage in self.stages]
         for name in names:
             if names.count(name) > 1:

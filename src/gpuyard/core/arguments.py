@@ -15,6 +15,8 @@ from gpuyard.core.units import LARGEST
 
 MOST_SERVED = 1e9
 """Requests a second, or milliseconds of an SLO: 11 days."""
+LARGEST_WRITTEN = 1e12
+"""Numbers above it are not written out for the user."""
 
 
 def check_number(
@@ -24,9 +26,24 @@ def check_number(
     is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if not is_number or not -inf < value < inf or value < least or (whole and value != int(value)):
         bound = f", {least:g} or more" if least > -LARGEST else ""
-        raise InputError(f"must be a {'whole' if whole else 'finite'} number{bound}", field=field, value=value)
+        rule = f"must be a {'whole' if whole else 'finite'} number{bound}"
+        raise InputError(rule, field=field, value=value, hint=_as_number(value))
     if value > most:
         raise InputError(f"is beyond {most:g}", field=field, value=value)
+
+
+def _as_number(value: Any) -> str | None:
+    """What to write instead of a text that people read as a number; YAML takes 1e9 for one."""
+    try:
+        number = float(value) if isinstance(value, str) else inf
+    except ValueError:
+        return None
+    return f"It is text: write {_plain(number)} without quotes" if abs(number) < LARGEST_WRITTEN else None
+
+
+def _plain(number: float) -> str:
+    """Without an exponent, which not every reader takes for one."""
+    return str(np.format_float_positional(number, trim="-"))
 
 
 def check_kind(value: Any, field: str, said: str, *kinds: type) -> None:
@@ -53,7 +70,7 @@ def check_regular(path: str | PathLike[str]) -> None:
 def check_served(value: Any, field: str, said: str = "") -> None:
     """Raise InputError unless this can be a rate or a time of what is served; `said` ends the rule."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
-        raise InputError(f"must be a finite number above 0{said}", field=field, value=value)
+        raise InputError(f"must be a finite number above 0{said}", field=field, value=value, hint=_as_number(value))
     if value > MOST_SERVED:
         raise InputError(f"is beyond {MOST_SERVED:g}{said}", field=field, value=value)
 

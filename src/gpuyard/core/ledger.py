@@ -94,23 +94,29 @@ class Ledger:
         places = [self._place(part) for part in wanted]
         self._refuse_if_not_free(holder, wanted, places)
         number = self._number(len(wanted))
+        self._write(number, wanted, places, state)
+        self._holders[holder], self._tasks[holder] = number, tuple(tasks)
+
+    def hold(self, number: int, parts: tuple[Part, ...], state: GrantState, *, name: Hashable) -> None:
+        """Let a numbered holder, which holds nothing yet, take parts that need not be alike; errors say its name."""
+        places = [self._place(part) for part in parts]
+        self._refuse_if_not_free(name, parts, places)
+        self._write(number, parts, places, state)
+
+    def _write(self, number: int, parts: tuple[Part, ...], places: list[tuple[int, int]], state: GrantState) -> None:
         first = changes.open_lines(self.books, number)
-        for line, (part, (node, gpu)) in enumerate(zip(wanted, places, strict=True), first):
+        for line, (part, (node, gpu)) in enumerate(zip(parts, places, strict=True), first):
             changes.take_line(
                 self.books, number, line, gpu, node, _thousandths(part), part.gpu_memory_gb, _vector(part)
             )
         changes.enter(self.books, number, int(state))
-        self._holders[holder], self._tasks[holder] = number, tuple(tasks)
 
     def change(self, holder: Hashable, parts: Iterable[Part]) -> None:
         """Let a holder have these parts instead of those it has; raises LedgerError, and changes nothing, if it cannot.
 
         What it has counts as free for it: it may keep a part of it, or take more on the same GPU.
         """
-        self._held(holder)
-        before = self.grant_of(holder)
-        assert before is not None
-        self.carry_out([replace(before, parts=tuple(parts))])
+        self.carry_out([replace(self._granted(holder), parts=tuple(parts))])
 
     def carry_out(self, grants: Iterable[Grant], *, released: Iterable[Hashable] = ()) -> None:
         """Let each of these hold what its grant says instead of what it has, if anything, and others nothing any more.
@@ -118,11 +124,10 @@ class Ledger:
         What all of them have counts as free for them together. Raises LedgerError, and changes nothing, if the grants
         do not all fit.
         """
-        wanted, leaving = tuple(grants), tuple(released)
-        for holder in leaving:
-            self._held(holder)
-        before = [self.grant_of(holder) for holder in dict.fromkeys([*leaving, *(grant.holder for grant in wanted)])]
-        had = [grant for grant in before if grant is not None]
+        wanted = tuple(grants)
+        leaving = {holder: self._granted(holder) for holder in released}
+        before = leaving | {grant.holder: self.grant_of(grant.holder) for grant in wanted}
+        had = [grant for grant in before.values() if grant is not None]
         given: list[Hashable] = []
         for grant in had:
             self.release(grant.holder)
@@ -149,13 +154,15 @@ class Ledger:
     def _refuse_if_not_free(self, holder: Hashable, parts: tuple[Part, ...], places: list[tuple[int, int]]) -> None:
         books = self.books
         named = Counter(gpu for _, gpu in places if gpu != NO_GPU)
+        together: dict[int, Floats] = {}
+        for part, (node, _) in zip(parts, places, strict=True):
+            together[node] = together.get(node, 0.0) + _vector(part)
         for part, (node, gpu) in zip(parts, places, strict=True):
             if named[gpu] > 1:
                 raise LedgerError(f"{holder!r} cannot take GPU {part.gpu} of node {part.node!r} twice")
             if not changes.line_fits(books, gpu, node, _thousandths(part), part.gpu_memory_gb):
                 raise LedgerError(f"{holder!r} cannot take {_told(part)}: {self._left(node, gpu)}")
-            together = sum(_vector(other) for other, (home, _) in zip(parts, places, strict=True) if home == node)
-            if (together > books.free[node] + SLACK).any():
+            if (together[node] > books.free[node] + SLACK).any():
                 raise LedgerError(f"{holder!r} cannot take {_told(part)}: {self._left(node, NO_GPU)}")
 
     def _left(self, node: int, gpu: int) -> str:
@@ -215,17 +222,14 @@ class Ledger:
             amounts={name: amount for name, amount in amounts if amount},
         )
 
-    def take(self, holder: int, gpu_ids: Small, amounts: Floats, *, name: Hashable = None) -> None:
-        """Let a numbered holder take its part of each GPU and amounts beside each; LedgerError if they are not free.
-
-        The error calls the holder by its name, where it has one.
-        """
+    def take(self, holder: int, gpu_ids: Small, amounts: Floats) -> None:
+        """Let a numbered holder take its part of each GPU and amounts beside each; LedgerError if they are not free."""
         if not changes.take(self.books, holder, np.asarray(gpu_ids, dtype=np.int32), amounts):
-            raise self._why_not(holder, gpu_ids, amounts, f"holder {holder}" if name is None else name)
+            raise self._why_not(holder, gpu_ids, amounts)
 
-    def _why_not(self, holder: int, gpu_ids: Small, amounts: Floats, name: Hashable) -> LedgerError:
+    def _why_not(self, holder: int, gpu_ids: Small, amounts: Floats) -> LedgerError:
         """Find out why a numbered holder could not take something."""
-        books = self.books
+        books, name = self.books, f"holder {holder}"
         if books.slot[holder] >= 0:
             return LedgerError(f"{name!r} cannot take anything: it holds something already")
         if len(gpu_ids) != books.lines[holder]:
@@ -269,6 +273,12 @@ class Ledger:
         if name not in self._nodes:
             raise LedgerError(f"there is no node {name!r}")
         return self._nodes[name]
+
+    def _granted(self, holder: Hashable) -> Grant:
+        grant = self.grant_of(holder)
+        if grant is None:
+            raise LedgerError(f"{holder!r} holds nothing")
+        return grant
 
     def _held(self, holder: Hashable) -> int:
         if holder not in self._holders:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuyard.core.arguments import check_name, check_served
+from gpuyard.core.arguments import check_name, check_number, check_served
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import ANY_TYPE, DEFAULT_TENANT
 
@@ -26,6 +26,8 @@ class Service:
     """Whoever has the higher one is served first when not everything fits."""
     gpu_types: str = ANY_TYPE
     """Types this service can use, joined by '|'; empty means any."""
+    at_once: int = 1
+    """Requests that come together: a stage of an application is asked several times for each of its requests."""
 
     def __post_init__(self) -> None:
         for name in ("rate_per_s", "slo_ms"):
@@ -34,6 +36,7 @@ class Service:
             if not isinstance(getattr(self, name), kinds):
                 raise self._refusal("must be text", name)
             check_name(str(getattr(self, name)), name, self._whose)
+        check_number(self.at_once, "at_once", least=1, whole=True)
         if isinstance(self.priority, bool) or not isinstance(self.priority, int):
             raise self._refusal("must be a whole number", "priority")
         if not isinstance(self.gpu_types, str):

@@ -131,6 +131,11 @@ LIMITS: dict[str, dict[str, Any]] = {
 """Within which numbers of a job must be."""
 
 
+def check_seconds(seconds: float) -> None:
+    """Refuse what is no length of an experiment."""
+    check_number(seconds, "seconds", least=1e-6, most=1e7)
+
+
 @dataclass(frozen=True)
 class SharingExperiment:
     """Processes that share GPUs for a while."""
@@ -146,7 +151,7 @@ class SharingExperiment:
     """What its reader has to say beside it."""
 
     def __post_init__(self) -> None:
-        check_number(self.seconds, "seconds", least=1e-6, most=1e7)
+        check_seconds(self.seconds)
         if not self.jobs:
             raise InputError("must have at least one entry", field="jobs")
         name, times = Counter(job.name for job in self.jobs).most_common(1)[0]

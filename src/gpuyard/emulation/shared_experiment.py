@@ -10,10 +10,12 @@ from typing import Any
 from uuid import uuid4
 
 from gpuyard.core.sharing import SharedJob, SharingExperiment
+from gpuyard.emulation.node.view import Watcher
 from gpuyard.emulation.settings import Settings
 from gpuyard.native import find
 from gpuyard.results import Run
 from gpuyard.sharing.experiment import run_in_processes
+from gpuyard.sharing.ground import GpuTimes
 from gpuyard.sharing.kernels import KernelCode, timed_code
 
 KIND = "V100"
@@ -56,6 +58,22 @@ class EmulatedGround:
             "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(gpus))),
             "LD_LIBRARY_PATH": str(find("libcuda.so.1").parent),
         }
+
+    def gpu_times(self, run: str) -> GpuTimes:
+        """Ask the emulated machine, which knows."""
+        return node_times(run)
+
+
+def node_times(node: str) -> GpuTimes:
+    """Say for each process how many seconds of work a GPU of this emulated machine has done for it."""
+    watcher: Watcher | None = None
+
+    def times(uuid: str) -> Mapping[int, float]:
+        nonlocal watcher
+        watcher = watcher or Watcher(node)  # it is there as soon as there is a client
+        return {each.pid: each.busy_s for each in watcher.gpu(watcher.about.uuids.index(uuid)).clients}
+
+    return times
 
 
 def emulate_sharing(experiment: SharingExperiment, speed: float = 1.0, inputs: Mapping[str, Any] | None = None) -> Run:

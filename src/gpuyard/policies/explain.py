@@ -1,16 +1,17 @@
-"""Why a job waits: every plan can say, for each job it leaves out, what that job lacks and what would help."""
+"""Why jobs wait: for each job that a plan leaves out what it needs, what it lacks and what would help."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from gpuyard.core.arrays import Ints
 from gpuyard.core.demand import Demand
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.reasons import WAIT_REASONS
-from gpuyard.policies.plan import PLACED, Plan
+from gpuyard.policies.decide import Decision
+from gpuyard.policies.plan import PLACED
 from gpuyard.policies.snapshot import Snapshot, moment_of
 
 
@@ -18,31 +19,27 @@ from gpuyard.policies.snapshot import Snapshot, moment_of
 class Waiting:
     """One job that a plan leaves out."""
 
-    job: int
+    job: Any
+    """Its id."""
+    reason: str
     demand: Demand
     free_gpus: float
-    reason: str
+    """GPUs, parts of them counted, that nobody has once the plan is carried out."""
     lacks: str
     helps: str
 
-    def __str__(self) -> str:
-        return (
-            f"job {self.job} waits for {self.demand.gpus:g} GPUs ({self.free_gpus:g} stay free): "
-            f"{self.lacks}. What would help: {self.helps}"
-        )
 
-
-def explain(snapshot: Snapshot, order: Ints, plan: Plan) -> list[Waiting]:
-    """Say for each job of the order that the plan leaves out why, first in line first."""
+def explain(snapshot: Snapshot, decision: Decision) -> list[Waiting]:
+    """Say for each job that the plan leaves out why, first in line first."""
     jobs, books, _ = moment_of(snapshot).tables
-    released = np.isin(order, plan.stopped)
-    started = np.isin(order, plan.jobs) & (books.slot[order] < 0)
-    free = int(books.gpu_free.sum()) + int(jobs.need[order[released]].sum()) - int(jobs.need[order[started]].sum())
+    order, plan = decision.order, decision.plan
+    started = plan.jobs[books.slot[plan.jobs] < 0]
+    free = int(books.gpu_free.sum()) + int(jobs.need[plan.stopped].sum()) - int(jobs.need[started].sum())
+    left_out = np.flatnonzero(plan.reasons != PLACED)
     waiting = []
-    for job, code in zip(order, plan.reasons, strict=True):
-        if code == PLACED:
-            continue
+    for job, code in zip(order[left_out].tolist(), plan.reasons[left_out], strict=True):
+        demand = Demand(float(jobs.size[job]), *jobs.demand[job].tolist())
         reason = WAIT_REASONS[code]
-        demand = Demand(float(jobs.size[job]), *(float(amount) for amount in jobs.demand[job]))
-        waiting.append(Waiting(int(job), demand, free / WHOLE, reason.name, reason.lacks, reason.helps))
+        job_id = snapshot.job_id_of(job)
+        waiting.append(Waiting(job_id, reason.name, demand, free / WHOLE, reason.lacks, reason.helps))
     return waiting

@@ -9,7 +9,7 @@ from typing import Any
 from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import MOST_GPUS, RESOURCES
 from gpuyard.core.errors import InputError
-from gpuyard.core.grants import WHOLE
+from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.units import LARGEST
 from gpuyard.policies.facts import Facts, JobFact
 
@@ -33,7 +33,8 @@ def check_facts(facts: Facts) -> None:
         _check_times(facts.now_s, fact)
         if fact.holds is not None:
             _check_holding(facts, fact)
-    _check_shared_gpus(facts)
+    _check_shared_gpus(facts, not_counted=GrantState.RESERVED)
+    _check_shared_gpus(facts, not_counted=GrantState.RELEASING)
 
 
 def _check_numbers(fact: JobFact) -> None:
@@ -75,23 +76,23 @@ def _check_holding(facts: Facts, fact: JobFact) -> None:
         raise InputError("names a GPU twice", field=where, value=_told(gpus))
     if len(gpus) != wanted:
         raise InputError(f"is not as many GPUs as the job needs, {wanted}", field=where, value=_told(gpus))
+    if fact.holds.state != GrantState.RELEASING and len(set(fact.holds.thousandths)) > 1:
+        rule = "must be the same share of each GPU, unless it is releasing: a plan gives a job as much of each"
+        raise InputError(rule, field=where, value=[part / WHOLE for part in fact.holds.thousandths])
 
 
-def _check_shared_gpus(facts: Facts) -> None:
-    """Nobody shares a whole GPU, and slices of one are not more than it."""
-    holders: dict[tuple[str, int], list[JobFact]] = defaultdict(list)
+def _check_shared_gpus(facts: Facts, not_counted: GrantState) -> None:
+    """Shares of one GPU are not more than it: neither of those who are there now, nor of those who will be."""
+    holders: dict[tuple[str, int], list[tuple[Hashable, int]]] = defaultdict(list)
     for fact in facts.jobs.values():
-        for place in fact.holds.gpus if fact.holds is not None else ():
-            holders[place].append(fact)
+        if fact.holds is not None and fact.holds.state != not_counted:
+            for place, thousandths in zip(fact.holds.gpus, fact.holds.thousandths, strict=True):
+                holders[place].append((fact.job.job_id, thousandths))
     for place, sharing in holders.items():
-        if sum(_thousandths(fact) for fact in sharing) > WHOLE:
-            ids: list[Hashable] = [fact.job.job_id for fact in sharing]
-            rule = f"is held by jobs {', '.join(map(str, ids))}, which together need more than one GPU"
+        if sum(thousandths for _, thousandths in sharing) > WHOLE:
+            ids = ", ".join(str(job_id) for job_id, _ in sharing)
+            rule = f"is held by jobs {ids}, which together need more than one GPU"
             raise InputError(rule, field="holds", value=_told((place,)))
-
-
-def _thousandths(fact: JobFact) -> int:
-    return round(fact.job.gpus * WHOLE) if fact.job.gpus < 1 else WHOLE
 
 
 def _told(gpus: tuple[tuple[Any, Any], ...]) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 from gpuyard.core.arguments import check_kind, check_number
 from gpuyard.core.cluster import RESOURCES, Cluster, NodeKind
 from gpuyard.core.errors import InputError, nearest
-from gpuyard.core.grants import GrantState
+from gpuyard.core.grants import WHOLE, GrantState, Part
 from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
 
@@ -39,13 +39,25 @@ class NodeFact:
 
 @dataclass(frozen=True)
 class Holding:
-    """What a running job holds: GPUs as (node, number on that node), and amounts beside each of them."""
+    """What a running job holds: parts of GPUs, by node and number there, and amounts beside each of them."""
 
     gpus: tuple[tuple[str, int], ...]
     per_gpu: tuple[float, ...]
     """In the order of RESOURCES."""
+    thousandths: tuple[int, ...]
+    """Of each GPU; less than its job asks for where several run together."""
+    gpu_memory_gb: tuple[float, ...]
+    """Of each GPU; 0 where nobody says."""
     state: GrantState = GrantState.HELD
-    """What is releasing cannot be had yet, and its holder is not asked about: it is on its way out."""
+    """What is releasing cannot be had yet, and its holder is not asked about: it is on its way out. What is reserved
+    may be what others are releasing."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What it takes, GPU by GPU, as a ledger has it."""
+        beside = dict(zip(RESOURCES, self.per_gpu, strict=True))
+        each = zip(self.gpus, self.thousandths, self.gpu_memory_gb, strict=True)
+        return tuple(Part(node, gpu, part, memory, beside) for (node, gpu), part, memory in each)
 
 
 @dataclass(frozen=True)
@@ -108,23 +120,33 @@ class Facts:
         self.jobs[job.job_id] = JobFact(replace(job, iterations=LARGEST) if nobody_knows else job, **known)
 
     def occupy(
-        self, holder: Hashable, gpus: Sequence[tuple[str, int]], *, share: float = 1.0, **amounts: float
+        self,
+        holder: Hashable,
+        gpus: Sequence[tuple[str, int]],
+        *,
+        share: float | Sequence[float] = 1.0,
+        gpu_memory_gb: float | Sequence[float] = 0.0,
+        **amounts: float,
     ) -> None:
-        """Somebody whom no policy decides about holds these GPUs, or a part of one, and amounts beside them."""
-        size = share if share < 1 else len(gpus)
-        stranger = Job(holder, max(self.now_s, 0.0), size, "generic", iterations=1.0, tenant=NOBODY)  # type: ignore[arg-type]
+        """Somebody whom no policy decides about holds these GPUs, or a share of each, and amounts beside them."""
+        stranger = Job(holder, max(self.now_s, 0.0), len(gpus), "generic", iterations=1.0, tenant=NOBODY)  # type: ignore[arg-type]
         self.add_job(stranger)
-        self.hold(holder, gpus, state=GrantState.RELEASING, **amounts)
+        self.hold(holder, gpus, share=share, gpu_memory_gb=gpu_memory_gb, state=GrantState.RELEASING, **amounts)
 
     def hold(
         self,
         job_id: Hashable,
         gpus: Sequence[tuple[str, int]],
         *,
+        share: float | Sequence[float] | None = None,
+        gpu_memory_gb: float | Sequence[float] = 0.0,
         state: GrantState = GrantState.HELD,
         **amounts: float,
     ) -> None:
-        """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them."""
+        """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them.
+
+        Share and GPU memory are one number for every GPU, or one for each. Without a share it has what its size says.
+        """
         if job_id not in self.jobs:
             raise InputError("holds GPUs and is not among the jobs", field="jobs", value=job_id)
         places = _places(gpus)
@@ -134,7 +156,30 @@ class Facts:
         for name, amount in amounts.items():
             check_number(amount, f"holds, {name}", least=0)
         per_gpu = tuple(amounts.get(name, 0.0) / len(places) for name in RESOURCES)
-        self.jobs[job_id] = replace(self.jobs[job_id], holds=Holding(places, per_gpu, state))
+        usual = own_thousandths(self.jobs[job_id].job)
+        shares = _of_each(places, usual / WHOLE if share is None else share, "share", least=1 / WHOLE, most=1.0)
+        memory = _of_each(places, gpu_memory_gb, "gpu_memory_gb", least=0.0)
+        holds = Holding(places, per_gpu, tuple(round(each * WHOLE) for each in shares), memory, state)
+        self.jobs[job_id] = replace(self.jobs[job_id], holds=holds)
+
+
+def own_thousandths(job: Job) -> int:
+    """The thousandths of each of its GPUs that a job asks for."""
+    return round(job.gpus * WHOLE) if job.gpus < 1 else WHOLE
+
+
+def _of_each(
+    places: tuple[tuple[str, int], ...], given: Any, name: str, least: float, most: float = LARGEST
+) -> tuple[float, ...]:
+    """One number for each GPU; InputError if there are more or fewer, or one beyond its limits."""
+    values = tuple(given) if isinstance(given, (list, tuple)) else (given,) * len(places)
+    for value in values:
+        check_number(value, f"holds, {name}", least=least, most=most)
+    if len(values) != len(places):
+        raise InputError(
+            f"must be one number, or one for each of {len(places)} GPUs", field=f"holds, {name}", value=given
+        )
+    return values
 
 
 def _places(gpus: Any) -> tuple[tuple[str, int], ...]:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.core.books import DEMANDS, RELEASING, Books, held_gpus, mark_touched, set_state
+from gpuyard.core.books import DEMANDS, RELEASING, Books, held_gpus, mark_touched
 from gpuyard.core.cluster import Cluster, NodeGroup
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import WHOLE, GrantState
-from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.policies.fact_rules import check_facts
 from gpuyard.policies.facts import Facts, Holding, JobFact
-from gpuyard.policies.jobs import Jobs, build_jobs
+from gpuyard.policies.holdings import build_held_jobs, hold_all
+from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.tables import JobProgress, Moment, Tables, done_at
 from gpuyard.profiles import Zoo
 
@@ -31,6 +32,8 @@ class Instant(NamedTuple):
     moment: Moment
     ids: Any
     """Of all jobs of the workload, as the world spells them: a tuple, or an array."""
+    leaving: Mapping[int, Holding] = MappingProxyType({})
+    """What those on the way out hold; the books show only what nobody is promised yet."""
 
 
 def job_id_of(instant: Instant, number: int) -> Any:
@@ -49,9 +52,8 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
     cluster = _cluster(facts)
     workload = Workload.from_jobs((fact.job for fact in facts.jobs.values()), source="snapshot")
     known = sorted(facts.jobs.values(), key=lambda fact: fact.job.arrival_s)  # as a workload sorts them
-    jobs = build_jobs(workload, cluster, zoo, recorded_on=facts.recorded_on, refuse=False)
-    ledger = Ledger.of(cluster, jobs.gpus, jobs.part, _demand(jobs, known))
-    _hold(ledger, cluster, known)
+    jobs = build_held_jobs(workload, known, cluster, zoo, facts.recorded_on)
+    ledger = hold_all(cluster, jobs, _demand(jobs, known), known)
     for number, node in enumerate(facts.nodes.values()):
         if not node.up:
             ledger.close(number)
@@ -60,7 +62,8 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
     moment = Moment(
         Tables(jobs, ledger.books, progress), _active(facts, known), quota_limits(facts.quotas, workload.tenants)
     )
-    return Instant(cluster, workload, moment, tuple(fact.job.job_id for fact in known))
+    leaving = {number: fact.holds for number, fact in enumerate(known) if fact.holds and _is_leaving(fact)}
+    return Instant(cluster, workload, moment, tuple(fact.job.job_id for fact in known), leaving)
 
 
 def _cluster(facts: Facts) -> Cluster:
@@ -69,24 +72,17 @@ def _cluster(facts: Facts) -> Cluster:
     return Cluster(tuple(NodeGroup(count, kind) for kind, count in groups), names=tuple(facts.nodes))
 
 
-def _hold(ledger: Ledger, cluster: Cluster, known: list[JobFact]) -> None:
-    numbers = {name: number for number, name in enumerate(cluster.node_names)}
-    for number, fact in enumerate(known):
-        if fact.holds is None:
-            continue
-        first = ledger.books.first_gpu
-        ids = np.array([first[numbers[name]] + gpu for name, gpu in fact.holds.gpus], dtype=np.int32)
-        ledger.take(number, ids, np.array(fact.holds.per_gpu), name=f"job {fact.job.job_id}")
-        set_state(ledger.books, number, int(fact.holds.state))
-
-
 def _demand(jobs: Jobs, known: list[JobFact]) -> Floats:
     """What each job would like beside each GPU; of one on the way out only what it still has counts."""
     demand = jobs.demand_each.copy()
     for number, fact in enumerate(known):
-        if fact.holds is not None and fact.holds.state == GrantState.RELEASING:
+        if fact.holds is not None and _is_leaving(fact):
             demand[number] = fact.holds.per_gpu[:DEMANDS]
     return demand
+
+
+def _is_leaving(fact: JobFact) -> bool:
+    return fact.holds is not None and fact.holds.state == GrantState.RELEASING
 
 
 def _speeds(jobs: Jobs, books: Books) -> Floats:
@@ -136,9 +132,7 @@ def _held_since(facts: Facts, fact: JobFact) -> float:
 
 def _active(facts: Facts, known: list[JobFact]) -> Ints:
     numbers: dict[Hashable, int] = {
-        fact.job.job_id: number
-        for number, fact in enumerate(known)
-        if fact.holds is None or fact.holds.state != GrantState.RELEASING
+        fact.job.job_id: number for number, fact in enumerate(known) if not _is_leaving(fact)
     }
     if not facts.order:
         return np.array(list(numbers.values()), dtype=np.int64)
@@ -158,7 +152,7 @@ def quota_limits(quotas: dict[str, float], tenants: tuple[str, ...]) -> Ints:
 
 def facts_of(instant: Instant, now_s: float, **further: Any) -> Facts:
     """Take an instant apart; what comes back makes an equal one. `further` are fields of Facts."""
-    cluster, _, moment, _ = instant
+    cluster, moment = instant.cluster, instant.moment
     books = moment.tables.books
     facts = Facts(now_s, **further)
     for number, name in enumerate(cluster.node_names):
@@ -172,6 +166,20 @@ def facts_of(instant: Instant, now_s: float, **further: Any) -> Facts:
     return facts
 
 
+def _holding(books: Books, names: Sequence[str], number: int) -> Holding | None:
+    if books.slot[number] < 0:
+        return None
+    lines = slice(int(books.first_line[number]), int(books.first_line[number] + books.lines[number]))
+    where = zip(books.line_node[lines].tolist(), books.line_gpu[lines].tolist(), strict=True)
+    return Holding(
+        gpus=tuple((names[node], gpu - int(books.first_gpu[node])) for node, gpu in where),
+        per_gpu=tuple(books.line_amounts[lines.start].tolist()),
+        thousandths=tuple(books.line_part[lines].tolist()),
+        gpu_memory_gb=tuple(books.line_memory[lines].tolist()),
+        state=GrantState(int(books.state[number])),
+    )
+
+
 def _job_fact(instant: Instant, number: int, now_s: float) -> JobFact:
     names = instant.cluster.node_names
     jobs, books, progress = instant.moment.tables
@@ -179,13 +187,7 @@ def _job_fact(instant: Instant, number: int, now_s: float) -> JobFact:
         instant.workload.job(number), job_id=job_id_of(instant, number), iterations=float(jobs.iterations[number]),
         duration_s=float("nan"),
     )  # fmt: skip
-    holds = None
-    if books.slot[number] >= 0:
-        lines = range(int(books.first_line[number]), int(books.first_line[number] + books.lines[number]))
-        where = [(int(books.line_node[line]), int(books.line_gpu[line])) for line in lines]
-        gpus = tuple((names[node], gpu - int(books.first_gpu[node])) for node, gpu in where)
-        state = GrantState(int(books.state[number]))
-        holds = Holding(gpus, tuple(books.line_amounts[lines[0]].tolist()), state)
+    holds = instant.leaving.get(number) or _holding(books, names, number)
     return JobFact(
         job,
         done_iterations=min(done_at(progress, number, now_s), float(jobs.iterations[number])),

@@ -29,7 +29,7 @@ class Jobs(NamedTuple):
     need: Ints  # thousandths in all
     widest: Ints  # one number: the most GPUs of any job
     smallest: Ints  # one number: the least thousandths that any job needs
-    size: Floats  # GPUs as the user counts them
+    size: Floats  # GPUs as the user counts them, and as it has them while it runs beside others
     tenant: Ints
     priority: Ints
     ranked: Ints  # one number: 0 when all jobs have the same priority
@@ -65,13 +65,16 @@ class Jobs(NamedTuple):
 
 
 def build_jobs(
-    workload: Workload, cluster: Cluster, zoo: Zoo, *, recorded_on: str | None = None, refuse: bool = True
-) -> Jobs:
+    workload: Workload, cluster: Cluster, zoo: Zoo, *, recorded_on: str | None = None, refuse: bool = True,
+    thousandths: Ints | None = None,
+) -> Jobs:  # fmt: skip
     """Look up every job's profile on every kind of node; raises InputError for a job that can never run, if asked to.
 
     `recorded_on` is the GPU type on which recorded durations were measured; see `recorded.py` for what holds without.
+    `thousandths` are those of each GPU that each job is to have, where that is not what its size says.
     """
-    part = np.where(workload.gpus < 1, np.rint(workload.gpus * WHOLE), WHOLE).astype(np.int64)
+    usual = np.where(workload.gpus < 1, np.rint(workload.gpus * WHOLE), WHOLE).astype(np.int64)
+    part = usual if thousandths is None else thousandths
     gpus = np.maximum(workload.gpus, 1).astype(np.int64)
     types = type_masks(workload, cluster)
     if refuse:
@@ -98,7 +101,7 @@ def build_jobs(
         need=gpus * part,
         widest=gpus.max(keepdims=True),
         smallest=(gpus * part).min(keepdims=True),
-        size=np.array(workload.gpus),
+        size=np.where(part == usual, workload.gpus, gpus * part / WHOLE),
         tenant=workload.tenant.astype(np.int64),
         priority=workload.priority.astype(np.int64),
         ranked=np.array([int(np.ptp(workload.priority) > 0)]),

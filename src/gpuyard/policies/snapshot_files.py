@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuyard.core.cluster import RESOURCES, NodeKind
 from gpuyard.core.errors import InputError, LedgerError
-from gpuyard.core.grants import GrantState
+from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.workload import Job
-from gpuyard.policies.facts import Facts, JobFact, NodeFact
+from gpuyard.policies.facts import Facts, Holding, JobFact, NodeFact, own_thousandths
 from gpuyard.profiles import gpu_kind
 from gpuyard.profiles.json_files import read_json
 from gpuyard.profiles.step_files import write_whole
@@ -33,6 +33,8 @@ class _Strict(BaseModel):
 class _Gpu(_Strict):
     node: str
     gpu: int = Field(ge=0)
+    share: float | None = Field(default=None, ge=1 / WHOLE, le=1)
+    gpu_memory_gb: float = Field(default=0.0, ge=0)
 
 
 class _Holding(_Strict):
@@ -149,9 +151,18 @@ def _job_record(fact: JobFact) -> dict[str, Any]:
     record = {name: value for name, value in values.items() if not (isinstance(value, float) and math.isnan(value))}
     if fact.holds is not None:
         amounts = {name: each * len(fact.holds.gpus) for name, each in zip(RESOURCES, fact.holds.per_gpu, strict=True)}
-        gpus = [{"node": node, "gpu": gpu} for node, gpu in fact.holds.gpus]
+        gpus = _gpu_records(fact.holds, own_thousandths(fact.job))
         record["holds"] = {"gpus": gpus, "state": fact.holds.state.name.lower()} | amounts
     return record
+
+
+def _gpu_records(holds: Holding, usual: int) -> list[dict[str, Any]]:
+    """The GPUs of a holding; shares and memory are written where they say more than the job's size does."""
+    records: list[dict[str, Any]] = []
+    for (node, gpu), thousandths, memory in zip(holds.gpus, holds.thousandths, holds.gpu_memory_gb, strict=True):
+        share = {"share": thousandths / WHOLE} if thousandths != usual else {}
+        records.append({"node": node, "gpu": gpu} | share | ({"gpu_memory_gb": memory} if memory else {}))
+    return records
 
 
 def read_facts(path: str | Path) -> Facts:
@@ -188,10 +199,20 @@ def _facts(parsed: _File) -> Facts:
         given = {name: value for name, value in values.items() if value is not None}
         facts.add_job(Job(**given), **job.model_dump(include=set(_PROGRESS)))
         if job.holds is not None:
-            gpus = tuple((gpu.node, gpu.gpu) for gpu in job.holds.gpus)
-            state = GrantState[job.holds.state.upper()]
-            facts.hold(job.job_id, gpus, state=state, **job.holds.model_dump(exclude={"gpus", "state"}))
+            _hold(facts, job.job_id, job.holds)
     return facts
+
+
+def _hold(facts: Facts, job_id: int | str, holds: _Holding) -> None:
+    usual = own_thousandths(facts.jobs[job_id].job) / WHOLE
+    facts.hold(
+        job_id,
+        [(gpu.node, gpu.gpu) for gpu in holds.gpus],
+        share=[usual if gpu.share is None else gpu.share for gpu in holds.gpus],
+        gpu_memory_gb=[gpu.gpu_memory_gb for gpu in holds.gpus],
+        state=GrantState[holds.state.upper()],
+        **holds.model_dump(exclude={"gpus", "state"}),
+    )
 
 
 def _as_input_error(error: ValidationError, path: str | Path) -> InputError:

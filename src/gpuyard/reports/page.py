@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpuyard.core.errors import InputError
-from gpuyard.reports import charts, findings, markup, programs, sections, serving, sharing, time_charts
+from gpuyard.reports import charts, findings, markup, programs, sections, serving, sharing, sharing_details, time_charts
 from gpuyard.reports.chart_style import to_png, to_svg
 from gpuyard.reports.headlines import headline
 from gpuyard.reports.kinds import run_labels
 from gpuyard.reports.run_facts import load_of
 from gpuyard.reports.time_series import series
 from gpuyard.results import Run
+from gpuyard.results.sharing import fitted_line
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -115,6 +116,11 @@ def _about_sharing(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
     if len(runs) > 1:
         caption = "One point a run. Left: urgent jobs are done soon. Low: the background hardly pays for it."
         yield pictures.add("trade-off", sharing.headline(runs), caption, sharing.trade_off(runs))
+    points = sharing_details.overhead_points(runs)
+    if fitted_line(points) is not None:
+        title = sharing_details.overhead_title(points)
+        caption = "One point a run and process: jobs that overlap no job of a higher priority. Dashed: the fitted line."
+        yield pictures.add("sync-overhead", title, caption, sharing_details.overhead_chart(points))
     detailed = runs[: pictures.details]
     caption = "Median time of a process's jobs, as a multiple of what they take with the GPU to themselves."
     yield pictures.add("slowdown", "Slowdown against running alone", caption, sharing.slowdown_bars(detailed))
@@ -125,6 +131,10 @@ def _about_sharing(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
         pictures.progress(f"drawing {label}")
         caption = "One dot a job. Dashed: the median of the same process alone."
         yield pictures.add(f"{name}-jct", f"Jobs over time with {label}", caption, sharing.jct_over_time(run))
+        if "queues" in run and run["queues"].height:
+            caption = "At the beginning: launches that the GPU has not finished; below, jobs from arrival to end."
+            drawing = sharing_details.queues_over_time(run)
+            yield pictures.add(f"{name}-queues", f"Queues with {label}", caption, drawing)
 
 
 CHAPTERS: dict[str, Callable[[Sequence[Run], _Pictures], Iterator[str]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +26,16 @@ from gpuyard.results import Run
 from gpuyard.results.sharing import jct_ms
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 POINTS = 4000
 """Jobs that a chart over time shows at most."""
+LETTER_POINTS, LINE_POINTS = 5.2, 9.0
+"""Roughly how wide and high letters are beside a dot."""
+
+Point = tuple[float, float]
+Box = tuple[float, float, float, float]
 
 
 def headline(runs: Sequence[Run]) -> str:
@@ -76,25 +82,26 @@ def jct_over_time(run: Run) -> Figure:
 
 
 def completion_cdf(runs: Sequence[Run]) -> Figure:
-    """Draw which share of each process's jobs was done within how many milliseconds."""
-    canvas, (axes,) = new_figure(height=3.7)
+    """Draw which share of a process's jobs was done within how many milliseconds: a panel a process, a line a run."""
+    names = list(dict.fromkeys(name for run in runs for name in run["processes"]["job"]))
+    canvas, panels = new_figure(height=1.9 + 1.5 * len(names), rows=len(names))
     handles: dict[str, Any] = {}
-    for dash, (label, run) in enumerate(zip(run_labels(runs), runs, strict=True)):
-        for number, name in enumerate(run["processes"]["job"]):
+    for panel, name in zip(panels, names, strict=True):
+        for number, (label, run) in enumerate(zip(run_labels(runs), runs, strict=True)):
             values = np.sort(jct_ms(run["completions"].filter((pl.col("job") == name) & pl.col("measured"))))
             if len(values):
                 share = 100.0 * np.arange(1, len(values) + 1) / len(values)
-                said = name if len(runs) == 1 else f"{name}, {label}"
-                (handles[said],) = axes.step(
-                    values, share, where="post", linewidth=1.7,
-                    color=SERIES[number % len(SERIES)], linestyle=DASHES[dash % len(DASHES)],
+                (handles[label],) = panel.step(
+                    values, share, where="post", linewidth=1.7, color=SERIES[number % len(SERIES)],
+                    linestyle=DASHES[(number + number // len(SERIES)) % len(DASHES)],
                 )  # fmt: skip
-    axes.set_xscale("log")
-    plain_log_numbers(axes.xaxis)
-    axes.set_ylim(0, 101)
-    axes.set_xlabel("time from arrival to end, ms (log)")
-    axes.set_ylabel("jobs done, %")
-    legend_above(axes, list(handles.values()), list(handles))
+        panel.set_xscale("log")
+        panel.set_ylim(0, 101)
+        panel.set_ylabel(f"{shorten(name, 20)}: done, %")
+    plain_log_numbers(panels[-1].xaxis)
+    panels[-1].set_xlabel("time from arrival to end, ms (log)")
+    if len(runs) > 1:
+        legend_above(panels[0], list(handles.values()), list(handles))
     return canvas
 
 
@@ -122,31 +129,62 @@ def slowdown_bars(runs: Sequence[Run]) -> Figure:
 def trade_off(runs: Sequence[Run]) -> Figure:
     """Draw what each policy gives the urgent jobs against what it takes from the background: one point a run."""
     canvas, (axes,) = new_figure(height=4.2)
-    for number, ((x, y), labels) in enumerate(_points(runs).items()):
-        axes.scatter([x], [y], s=38, color=SERIES[0], zorder=3)
-        place = (6, 4) if number % 2 else (6, -11)  # neighbours must not write over each other
-        axes.annotate(
-            shorten(", ".join(labels), 30), (x, y), xytext=place, textcoords="offset points", color=INK, fontsize=8.5
-        )
+    points, common = _points(runs)
+    for family in _families(points):
+        axes.plot(*zip(*family, strict=True), color=MUTED, linewidth=0.9, linestyle=DASHES[2])
+    axes.scatter([x for x, _ in points], [y for _, y in points], s=38, color=SERIES[0], zorder=3)
     axes.set_xscale("log")
     axes.margins(x=0.18, y=0.12)
+    names = [shorten(", ".join(label.removeprefix(common) for label in labels), 30) for labels in points.values()]
+    for (x, y), name, place in zip(points, names, _places(axes, list(points), names), strict=True):
+        axes.annotate(name, (x, y), xytext=place, textcoords="offset points", color=INK, fontsize=8.5)
     plain_log_numbers(axes.xaxis)
     axes.set_xlabel("median time of the highest priority's jobs, ms (log)")
     axes.set_ylabel("slowdown of the lowest priority")
     return canvas
 
 
-def _points(runs: Sequence[Run]) -> dict[tuple[float, float], list[str]]:
-    """Runs by what they show, from left to right; without the option that all of them set."""
+def _points(runs: Sequence[Run]) -> tuple[dict[Point, list[str]], str]:
+    """Labels of runs by what they show, from left to right; and the option that all of them set."""
     labels = run_labels(runs)
     beginnings = {label[: label.rfind("=") + 1] for label in labels}
     common = beginnings.pop() if len(beginnings) == 1 else ""
-    found: dict[tuple[float, float], list[str]] = {}
+    found: dict[Point, list[str]] = {}
     for label, run in zip(labels, runs, strict=True):
         x, y = figure(run, "urgent_p50_ms"), figure(run, "background_slowdown")
         if x and y:
-            found.setdefault((float(f"{x:.3g}"), float(f"{y:.3g}")), []).append(label.removeprefix(common))
-    return dict(sorted(found.items()))
+            found.setdefault((float(f"{x:.3g}"), float(f"{y:.3g}")), []).append(label)
+    return dict(sorted(found.items())), common
+
+
+def _families(points: Mapping[Point, Sequence[str]]) -> list[list[Point]]:
+    """Points of one policy that differ in the value of an option: those make a curve."""
+    found: dict[str, list[Point]] = {}
+    for point, labels in points.items():
+        for beginning in {label[: label.rfind("=") + 1] for label in labels} - {""}:
+            found.setdefault(beginning, []).append(point)
+    return list(found.values())
+
+
+def _places(axes: Axes, points: Sequence[Point], names: Sequence[str]) -> list[Point]:
+    """Where each name goes, in points from its dot: the first place on which no other has been written."""
+    scale = 72.0 / axes.figure.dpi
+    dots = [(x * scale, y * scale) for x, y in axes.transData.transform(list(points))] if points else []
+    taken = [(x - 3, y - 3, x + 3, y + 3) for x, y in dots]
+    chosen = []
+    for (x, y), name in zip(dots, names, strict=True):
+        wide = LETTER_POINTS * len(name)
+        choices = [(6.0, 4.0), (6.0, -11.0), (-6.0 - wide, -11.0), (-6.0 - wide, 4.0), (6.0, 16.0), (6.0, -23.0)]
+        boxes = [(x + right, y + up, x + right + wide, y + up + LINE_POINTS) for right, up in choices]
+        free = [place for place, box in enumerate(boxes) if not any(_overlap(box, other) for other in taken)]
+        best = free[0] if free else 0
+        taken.append(boxes[best])
+        chosen.append(choices[best])
+    return chosen
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def processes_table(runs: Sequence[Run]) -> str:

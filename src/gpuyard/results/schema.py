@@ -242,10 +242,17 @@ PROCESSES = TableSchema(
     ),
 )
 
+QUEUES = TableSchema(
+    "queues",
+    "one row each time that the queue of a process changes, at the beginning of a simulated run",
+    {"time_s": pl.Float64(), "gpu": pl.Int32(), "job": pl.String(), "queued": pl.Int64()},
+)
+
 TABLES = {
     table.name: table
     for table in (
-        JOBS, TIMELINE, ATTEMPTS, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS, SLICES, SERVICES, COMPLETIONS, PROCESSES
+        *(JOBS, TIMELINE, ATTEMPTS, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS),
+        *(SLICES, SERVICES, COMPLETIONS, PROCESSES, QUEUES),
     )
 }  # fmt: skip
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""

@@ -104,6 +104,30 @@ def undisturbed(completions: pl.DataFrame, job: str, others: Sequence[str]) -> p
     return own.filter(pl.Series(latest <= own["arrival_s"].to_numpy()))
 
 
+def sync_overhead(run: Run) -> list[tuple[float, float]]:
+    """By how many milliseconds jobs that nobody disturbed took longer than alone, by how often each synchronised.
+
+    One point for each process that may have to give way and has such jobs.
+    """
+    measured, rows = run["completions"].filter(pl.col("measured")), run["processes"].to_dicts()
+    points = []
+    for row in rows:
+        higher = [each["job"] for each in rows if each["gpu"] == row["gpu"] and each["priority"] > row["priority"]]
+        free = undisturbed(measured, row["job"], higher)
+        if higher and free.height and row["alone_ms_mean"] is not None:
+            points.append((_mean(free["syncs"].to_numpy()), _mean(jct_ms(free)) - row["alone_ms_mean"]))
+    return points
+
+
+def fitted_line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
+    """Slope and height of the straight line that leaves the least squares; None if they all have one x."""
+    if len({x for x, _ in points}) < 2:
+        return None
+    x, y = np.array(points).T
+    slope = float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+    return slope, float(y.mean() - slope * x.mean())
+
+
 def _process(
     facts: SharerFacts, measured: pl.DataFrame, alone: pl.DataFrame, sharers: Sequence[SharerFacts]
 ) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Any
 import uvloop
 
 from gpuyard.core.errors import InputError
+from gpuyard.core.served_names import check_served_names
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition
 from gpuyard.serving.calls import Calls
@@ -22,7 +23,6 @@ from gpuyard.serving.fleet import Workers
 from gpuyard.serving.following import following
 from gpuyard.serving.front import Front
 from gpuyard.serving.http.connection import Connection
-from gpuyard.serving.http.paths import ambiguous
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
@@ -175,10 +175,7 @@ class Server:
 
 def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, Contract], Workers]:
     applications = deployment.applications
-    taken = ambiguous([*(str(each.service_id) for each in deployment.services), *(each.name for each in applications)])
-    if taken is not None:
-        rule = "cannot be served: its path is that of something else"
-        raise InputError(rule, field="service_id", value=taken, hint="Give the service another one")
+    check_served_names([str(each.service_id) for each in (*deployment.services, *deployment.asked)])
     if settings.executor == "emulated":
         contracts, workers = emulated_contracts(deployment.services, deployment), Workers()
     else:

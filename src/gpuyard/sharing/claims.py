@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, LaunchTerms
 from gpuyard.policies.timeshare.launch.accounts import ShareAccounts
 from gpuyard.sharing.calls import UNGATED
+from gpuyard.sharing.ground import GpuTimes
 from gpuyard.sharing.group import ClientState, GatedGpu, Terms
 
 MOST_GONE = 1000
@@ -17,37 +18,50 @@ MOST_GONE = 1000
 class GpuClaims:
     """The claims of one GPU's clients, look by look."""
 
-    def __init__(self, over_s: float) -> None:
-        self._over_s = over_s
+    def __init__(self, over_s: float, speed: float = 1.0, times: GpuTimes | None = None) -> None:
+        """`speed` is the GPU's seconds for one of the host's: counters are of the host's time, claims of the GPU's.
+
+        `times` knows the GPU time of each process better than the gate does, which sees only what is queued.
+        """
+        self._over_s, self._speed, self._times = over_s, speed, times
         self._begin()
 
     def _begin(self) -> None:
         self._accounts = ShareAccounts(self._over_s)
         self._seen: dict[int, ClientState] = {}
         """Everybody who was ever seen, by ticket: tickets grow, so this is the order of the accounts."""
+        self._used_s: dict[int, float] = {}
+        """GPU time of each of them."""
 
     def of(self, gpu: GatedGpu) -> list[LaunchClaim]:
         """Return a claim for each client, in the order of the GPU's."""
         if len(self._seen) > len(gpu.clients) + MOST_GONE:
             self._begin()
+        measured_s = self._times(gpu.key) if self._times is not None and gpu.clients else {}
         for client in sorted(gpu.clients, key=lambda each: each.ticket):
             self._seen[client.ticket] = client
+            self._used_s[client.ticket] = self._gpu_time(client, measured_s)
         owed = dict(zip(self._seen, self._settle({client.ticket for client in gpu.clients}), strict=True))
-        return [claim_of(client, gpu.now_ns, owed[client.ticket]) for client in gpu.clients]
+        return [claim_of(client, gpu.now_ns, owed[client.ticket], self._speed) for client in gpu.clients]
+
+    def _gpu_time(self, client: ClientState, measured_s: Mapping[int, float]) -> float:
+        if self._times is None:
+            return client.busy_ns / 1e9 * self._speed
+        return measured_s.get(client.pid, self._used_s.get(client.ticket, 0.0))  # it may have just left the GPU
 
     def _settle(self, here: set[int]) -> list[float]:
         everybody = self._seen.values()
         return self._accounts.settle(
-            [client.busy_ns / 1e9 for client in everybody],
+            [self._used_s[client.ticket] for client in everybody],
             [client.active and client.ticket in here for client in everybody],
             [client.share for client in everybody],
         )
 
 
-def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0) -> LaunchClaim:
-    """Return what a client claims."""
+def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0, speed: float = 1.0) -> LaunchClaim:
+    """Return what a client claims, in seconds of a GPU that passes so many of them in one of the host's."""
     kernels = client.launches / client.jobs_done if client.jobs_done else 0.0
-    kernel_s = client.busy_ns / client.done_launches / 1e9 if client.done_launches else 0.0
+    kernel_s = client.busy_ns / client.done_launches / 1e9 * speed if client.done_launches else 0.0
     capped = client.terms.sync_every or client.terms.window
     return LaunchClaim(
         str(client.ticket),
@@ -59,7 +73,7 @@ def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0) -> LaunchCla
         active=client.active,
         in_flight=client.queued,
         owed_s=owed_s,
-        running_s=(now_ns - client.job_since_ns) / 1e9 if client.active else 0.0,
+        running_s=(now_ns - client.job_since_ns) / 1e9 * speed if client.active else 0.0,
         remaining_s=max(0.0, kernels - (client.job_launches if client.active else 0)) * kernel_s,
         kernels=kernels,
         kernel_s=kernel_s,

@@ -11,6 +11,7 @@ from gpuyard.policies.controller import control
 from gpuyard.policies.timeshare.launch import LaunchClaim, Launching, LaunchTerms
 from gpuyard.sharing.calls import GateError, GateFault
 from gpuyard.sharing.claims import GpuClaims, words_of
+from gpuyard.sharing.ground import GpuTimes
 from gpuyard.sharing.group import GatedGpu, Group
 
 LONGEST_WAIT_S = 0.2
@@ -21,10 +22,21 @@ Decision = Sequence[Sequence[LaunchTerms]]
 
 
 class GatedWorld:
-    """The GPUs of a group, as the controller sees them: claims are read from its segment, terms are written to it."""
+    """The GPUs of a group, as the controller sees them: claims are read from its segment, terms are written to it.
 
-    def __init__(self, group: Group, policy: Launching, ending: threading.Event) -> None:
-        self._group, self._policy, self._ending = group, policy, ending
+    A policy thinks in seconds of the GPU, of which `speed` pass in one of the host's. GPU time is what a gate can see
+    of it, the time in which something was queued, unless `times` knows better.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        policy: Launching,
+        ending: threading.Event,
+        speed: float = 1.0,
+        times: GpuTimes | None = None,
+    ) -> None:
+        self._group, self._policy, self._ending, self._speed, self._times = group, policy, ending, speed, times
         self._claims: list[GpuClaims] = []
         self._seen: list[GatedGpu] = []
         self._changes = 0
@@ -38,7 +50,7 @@ class GatedWorld:
         """Wait until clients came or went, or the policy wants to look again; False when it is to end."""
         if last is None:
             return not self._ending.is_set()
-        due = self.now + self._policy.look_s
+        due = self.now + self._policy.look_s / self._speed
         while self._group.changes() == self._changes and self.now < due and not self._ending.is_set():
             self._group.await_change(self._changes, max(0.0, min(due - self.now, LONGEST_WAIT_S)))
         return not self._ending.is_set()
@@ -47,7 +59,9 @@ class GatedWorld:
         """Look at every GPU."""
         self._changes = self._group.changes()
         self._seen = self._group.gpus()
-        self._claims += [GpuClaims(self._policy.over_s) for _ in self._seen[len(self._claims) :]]
+        self._claims += [
+            GpuClaims(self._policy.over_s, self._speed, self._times) for _ in self._seen[len(self._claims) :]
+        ]
         return [claims.of(gpu) for claims, gpu in zip(self._claims, self._seen, strict=True)]
 
     def apply(self, decision: Decision) -> None:

@@ -87,7 +87,7 @@ def share_in_processes(experiment: SharingExperiment, ground: ProcessGround) -> 
         ]
         for process, job in zip(started, experiment.jobs, strict=True):
             _await_ready(process, job)
-        stack.enter_context(_decided(group, policy))
+        stack.enter_context(_decided(group, policy, ground))
         start_s = time.monotonic()
         for process in started:
             _tell(process, f"{GO} {start_s!r}")
@@ -95,11 +95,11 @@ def share_in_processes(experiment: SharingExperiment, ground: ProcessGround) -> 
 
 
 @contextmanager
-def _decided(group: Group, policy: Launching) -> Iterator[None]:
+def _decided(group: Group, policy: Launching, ground: ProcessGround) -> Iterator[None]:
     """Have the policy's terms in force, from now on and for as long as the processes run."""
     ending = threading.Event()
     group.control()
-    world = GatedWorld(group, policy, ending)
+    world = GatedWorld(group, policy, ending, ground.speed, ground.gpu_times(group.name))
     world.apply([policy.terms(claims) for claims in world.snapshot()])
     thread = threading.Thread(target=control, args=(world, lambda claims: [policy.terms(each) for each in claims]))
     thread.start()

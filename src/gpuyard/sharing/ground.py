@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.sharing.kernels import KernelCode
+
+GpuTimes = Callable[[str], Mapping[int, float]]
+"""Of a GPU, by the name that all programs know it by: the seconds of work that it has done for each process."""
 
 
 class ProcessGround(Protocol):
@@ -34,3 +37,6 @@ class ProcessGround(Protocol):
         self, experiment: SharingExperiment, job: SharedJob, durations_s: Sequence[float], run: str, folder: Path
     ) -> dict[str, str]:
         """Return the environment of a job's process; `run` names this run, and files may go into the folder."""
+
+    def gpu_times(self, run: str) -> GpuTimes | None:
+        """Return what knows how long a GPU has worked for whom; None if all that is known is what the gate sees."""

@@ -49,6 +49,9 @@ class MachineGround:
         del experiment, job, durations_s, run, folder
         return dict(os.environ)
 
+    def gpu_times(self, run: str) -> None:
+        """A GPU does not say how long it has worked for whom."""
+
 
 def find_ground(gpus: Sequence[int]) -> MachineGround:
     """Look at these GPUs of the machine; InputError where they are not."""

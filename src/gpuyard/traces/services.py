@@ -11,6 +11,7 @@ from typing import Any
 from gpuyard.core.application import Application
 from gpuyard.core.arguments import check_path
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.core.served_names import check_served_names
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import PartitionPlan
 from gpuyard.profiles import Zoo
@@ -70,7 +71,9 @@ def _read(path: str | Path, rates: Mapping[str, float] | None) -> Asked:
     if not Path(path).is_file():
         raise InputError("does not exist", file=path, hint="Name a task list, or a YAML file of services")
     if Path(path).suffix.lower() == ".json":
-        return Asked((), _without_twins(path, read_gpulet_applications(Path(path), rates or {})))
+        found = read_gpulet_applications(Path(path), rates or {})
+        _check_paths(path, [], [(None, each) for each in found])
+        return Asked((), _without_twins(path, found))
     if rates:
         raise InputError("is for gpulet's applications; this file has its rates", file=path, field="rate")
     source = Source.open(path)
@@ -82,10 +85,24 @@ def _read(path: str | Path, rates: Mapping[str, float] | None) -> Asked:
     lists = read_lists(source, VERSION, ("services", "applications"))
     services = [(record.row, _from_record(source, record)) for record in lists["services"]]
     applications = [(record.row, from_record(source, record)) for record in lists["applications"]]
+    _check_paths(path, services, applications)
     return Asked(
         _unique(path, services), _without_twins(path, [each for _, each in applications], services),
         _rows_of_models(services, applications),
     )  # fmt: skip
+
+
+def _check_paths(
+    path: str | Path, services: Sequence[tuple[int, Service]], applications: Sequence[tuple[int | None, Application]]
+) -> None:
+    """What is planned is to be served: no name may be in the way of another. Rows are told where there are any."""
+    rows: dict[str, int | None] = {str(each.service_id): row for row, each in services}
+    for row, each in applications:
+        rows |= {each.name: row, **{each.service_id(stage.name): row for stage in each.stages}}
+    try:
+        check_served_names(rows)
+    except InputError as error:
+        raise error.located(path, rows[str(error.value)]) from None
 
 
 def _rows_of_models(services: list[tuple[int, Service]], applications: list[tuple[int, Application]]) -> dict[str, int]:

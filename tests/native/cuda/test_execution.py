@@ -121,6 +121,42 @@ def test_each_thread_has_memory_of_its_own(driver: Driver) -> None:
     assert (driver.run(body, [], np.zeros(64, "u4"), block=64) == 3 * THREADS).all()
 
 
+@pytest.mark.parametrize("alignment", [1, 16, 64, 256, 4096])
+def test_memory_of_a_thread_lies_where_its_alignment_says(driver: Driver, alignment: int) -> None:
+    """In the kernel and in a function that it calls, for all threads, behind variables of odd sizes."""
+    before = f"""
+    .func (.param .b32 low) inner() {{ .reg .b32 %r<3>; .reg .b64 %rd<4>;
+    .local .b8 odd[3]; .local .align {alignment} .b8 own[5]; mov.u64 %rd1, own; cvta.local.u64 %rd2, %rd1;
+    and.b64 %rd3, %rd2, {alignment - 1}; cvt.u32.u64 %r1, %rd3; st.param.b32 [low], %r1; ret; }}
+    """
+    body = f"""
+    .local .b8 odd[7]; .local .align {alignment} .b8 own[1]; mov.u64 %rd10, own; cvta.local.u64 %rd11, %rd10;
+    and.b64 %rd12, %rd11, {alignment - 1}; cvt.u32.u64 %r20, %rd12;
+    {{ .param .b32 told; call (told), inner; ld.param.b32 %r21, [told]; }} add.u32 %r20, %r20, %r21; {STORE}
+    """
+    assert (driver.run(body, [], np.ones(64, "u4"), block=64, before=before) == 0).all()
+
+
+SIZED = f"""{HEADER} .const .align 8 .b8 table[80]; .const .u32 one = 1;
+.visible .entry k() {{ .shared .align 4 .b8 cells[400]; .reg .b32 %r<2>; .reg .b64 %rd<3>;
+mov.u64 %rd1, table; mov.u64 %rd2, cells; ld.const.u32 %r1, [one]; ret; }}"""
+
+
+def test_a_kernel_tells_its_shared_and_constant_memory_however_it_was_loaded(driver: Driver) -> None:
+    function, value = driver.function(driver.load(SIZED), "k"), ctypes.c_int()
+    library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.call(
+        "cuLibraryLoadData", ctypes.byref(library), ctypes.c_char_p(SIZED.encode()), None, None, 0, None, None, 0
+    )
+    driver.call("cuLibraryGetKernel", ctypes.byref(kernel), library, b"k")
+    for attribute, nbytes in ((1, 400), (2, 84)):
+        driver.call("cuFuncGetAttribute", ctypes.byref(value), attribute, function)
+        assert value.value == nbytes
+        driver.call("cuKernelGetAttribute", ctypes.byref(value), attribute, kernel, 0)
+        assert value.value == nbytes
+    driver.call("cuLibraryUnload", library)
+
+
 def test_variables_of_a_module_have_first_values_and_addresses(driver: Driver) -> None:
     before = """
     .global .align 4 .b32 numbers[4] = {10, 20, 30}; .const .align 8 .b64 where[2] = {numbers, generic(numbers)+4};

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from gpuyard.sharing.calls import Drain
 from gpuyard.sharing.group import GateClient, Group, Terms
@@ -87,6 +88,21 @@ def test_who_waits_is_woken_when_the_higher_level_is_done_and_its_preemption_cou
     state = group.look(0).clients[0]
     assert (state.launches, state.preemptions, state.waiting, state.drains) == (2, 1, 0, 1)
     assert state.waited_ns > 0
+
+
+def test_gpu_time_is_divided_evenly_among_those_who_have_something_queued(group: Group) -> None:
+    """Together they have no more of it than there was, and each the same."""
+    clients = [group.connect("gpu") for _ in range(4)]
+    for client in clients[:3]:
+        launch(client)
+    began_ns = time.monotonic_ns()
+    before = group.look(0).clients
+    time.sleep(0.02)
+    after = group.look(0).clients
+    had_ns = [later.busy_ns - earlier.busy_ns for earlier, later in zip(before, after, strict=True)]
+    assert had_ns[0] == had_ns[1] == had_ns[2] > 0
+    assert had_ns[3] == 0
+    assert sum(had_ns) <= time.monotonic_ns() - began_ns
 
 
 def test_who_takes_the_place_of_one_that_left_has_no_gpu_time_before_it_launches(group: Group) -> None:

@@ -16,7 +16,7 @@ PROBLEM = Elastic().problem(SERVICES, gpus(1), known())
 
 
 def table() -> CandidateTable:
-    return CandidateTable(PROBLEM.tables[0], PROBLEM.half_slo_ms, False, PROBLEM.loads, PROBLEM.evenly)
+    return CandidateTable(PROBLEM.tables[0], PROBLEM.half_slo_ms, False, PROBLEM.loads, PROBLEM.coming)
 
 
 @st.composite

@@ -38,6 +38,15 @@ def test_a_deployment_read_again_is_the_same(deployment: Deployment, tmp_path: P
     assert load_plan(tmp_path / "two.json").plan.slices == again.plan.slices
 
 
+def test_what_is_not_served_and_why_is_read_again(tmp_path: Path) -> None:
+    cluster, services = serving_cluster("1x2080ti"), (Service("faces", "resnet50", 2000.0, 108.0),)
+    plan = Elastic().plan(services, cluster, known_models(cluster))
+    save_plan(Deployment(services, cluster, plan), tmp_path / "plan.json")
+    again = load_plan(tmp_path / "plan.json").plan
+    assert plan.unserved
+    assert (again.unserved, again.why, again.tail) == (plan.unserved, plan.why, plan.tail)
+
+
 def test_latencies_of_one_s_own_go_with_it(tmp_path: Path) -> None:
     own = {"resnet50": {percent: {1: 5.0, 32: 50.0} for percent in (50, 100)}}
     cluster = serving_cluster("1x2080ti")

@@ -51,6 +51,13 @@ def test_proportional_to_what_the_stages_take() -> None:
     assert proportional == pytest.approx({"a": 50.0, "b": 50.0})
 
 
+def test_a_stage_that_is_asked_more_often_gets_more_time() -> None:
+    """A millisecond saves the more of a GPU, the more there is to do in it."""
+    chain = Application("chain", 10.0, 100.0, (Stage("a", "vgg16", (), 6.0), Stage("b", "vgg16", ("a",))))
+    cheapest = splits(chain, [LATENCY])[0]
+    assert cheapest["a"] > 1.5 * cheapest["b"]
+
+
 def test_stages_with_slos_of_their_own_keep_them() -> None:
     own = (Stage("find", "ssd-mobilenetv1", slo_ms=90.0), Stage("cars", "googlenet", ("find",), slo_ms=112.0))
     assert splits(Application("traffic", 1.0, 202.0, own), [LATENCY]) == [{"find": 90.0, "cars": 112.0}]

@@ -8,7 +8,7 @@ from gpuyard.core.application import Application, Stage
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.elastic import Elastic
-from gpuyard.policies.partition.what_if import outlook
+from gpuyard.policies.partition.what_if import changed, outlook
 
 DIGITS = Application(
     "digits", 50.0, 100.0, (Stage("cut", "lenet", per_request=2.0), Stage("read", "lenet", ("cut",), per_request=3.0))
@@ -34,3 +34,10 @@ def test_an_application_and_its_stages_have_rates_that_go_together(
     after = outlook(Deployment(services, cluster, plan, applications=(DIGITS,)), [change], policy).deployment
     assert [each.rate_per_s for each in after.services] == pytest.approx(stages)
     assert [each.rate_per_s for each in after.applications] == [pytest.approx(rate)]
+
+
+def test_one_more_of_a_model_that_is_there_is_a_service_of_its_own() -> None:
+    services = (Service("lenet", "lenet", 10.0, 20.0), Service("lenet-2", "lenet", 10.0, 20.0))
+    [*kept, more] = changed(services, "+lenet:5:40")
+    assert tuple(kept) == services
+    assert more == Service("lenet-3", "lenet", 5.0, 40.0)

@@ -99,8 +99,10 @@ def used_by_leavers(jobs: Jobs, books: Books, quotas: Ints) -> Ints:
     used = np.zeros(len(quotas), dtype=np.int64)
     if len(quotas) and books.leaving[0]:
         for k in range(books.busy[0]):
-            if books.state[books.holders[k]] == RELEASING:
-                used[jobs.tenant[books.holders[k]]] += jobs.need[books.holders[k]]
+            holder = books.holders[k]
+            if books.state[holder] == RELEASING:
+                for line in range(books.first_line[holder], books.first_line[holder] + books.lines[holder]):
+                    used[jobs.tenant[holder]] += books.line_part[line]
     return used
 
 

@@ -8,25 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
+from gpuyard.core.arrays import Floats, Ints, Small
+from gpuyard.core.books import DEMANDS, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import Boxed, inner, kernel
 from gpuyard.policies.allocate.admission import Placements
 from gpuyard.policies.allocate.climbing import Sharers, climb_across_nodes, climb_within_nodes
+from gpuyard.policies.allocate.divided_nodes import changes, gather, spans_nodes
 from gpuyard.policies.classes import SLICE_QUANTUM
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.plan import Plan
 from gpuyard.policies.tables import Tables
-
-
-@inner
-def spans_nodes(books: Books, gpu_ids: Small) -> bool:
-    """Whether these GPUs sit in more than one node."""
-    for i in range(1, len(gpu_ids)):
-        if books.gpu_node[gpu_ids[i]] != books.gpu_node[gpu_ids[0]]:
-            return True
-    return False
 
 
 @inner
@@ -38,6 +30,14 @@ def _lowest(jobs: Jobs, books: Books, gpu_ids: Small, table: Floats, into: Float
         kind = jobs.node_kind[books.gpu_node[gpu_ids[i]]]
         for r in range(len(into)):
             into[r] = min(into[r], table[kind, r])
+
+
+@inner
+def _scale(amounts: Floats, thousandths: int) -> None:
+    """Make of what goes with a GPU what goes with a part of it, rounded down to what can be handed out exactly."""
+    if thousandths < WHOLE:
+        for r in range(len(amounts)):
+            amounts[r] = np.floor(amounts[r] * thousandths / WHOLE * SLICE_QUANTUM) / SLICE_QUANTUM
 
 
 @inner
@@ -61,24 +61,55 @@ def _slowest(jobs: Jobs, books: Books, job: int, gpu_ids: Small, step: int) -> f
 
 
 @kernel
-def by_share(tables: Boxed[Tables], placements: Placements) -> Floats:
+def by_share(tables: Boxed[Tables], placements: Placements) -> Plan:
     """Everybody gets the proportional share of its GPUs, used or not."""
-    jobs, books = tables.value.jobs, tables.value.books
+    jobs, books, free = tables.value.jobs, tables.value.books, placements.draft.free
     amounts = np.zeros((len(placements.jobs), jobs.share.shape[1]))
+    short = False
     for p in range(len(placements.jobs)):
-        thousandths = jobs.part[jobs.like[placements.jobs[p]]]
         gpu_ids = placements.gpu_ids[placements.first[p] : placements.first[p + 1]]
-        _lowest(jobs, books, gpu_ids, jobs.share, amounts[p])
-        if thousandths < WHOLE:
-            for r in range(amounts.shape[1]):
-                part = amounts[p, r] * thousandths / WHOLE
-                amounts[p, r] = np.floor(part * SLICE_QUANTUM) / SLICE_QUANTUM
-        for i in range(len(gpu_ids) if books.leaving[0] else 0):
-            for r in range(amounts.shape[1]):
-                placements.draft.free[books.gpu_node[gpu_ids[i]], r] -= amounts[p, r]
-    if books.leaving[0]:
-        _make_do(books, placements.first, placements.gpu_ids, amounts, placements.draft.free)
-    return amounts
+        _share_of(jobs, books, jobs.like[placements.jobs[p]], gpu_ids, amounts[p])
+        short = _take(books, gpu_ids, amounts[p], free) or short
+    if short:
+        return _share_anew(jobs, books, placements, amounts)
+    return Plan(
+        placements.jobs, placements.first, placements.gpu_ids, amounts, placements.stopped, placements.reasons,
+        np.zeros(0),
+    )  # fmt: skip
+
+
+@inner
+def _share_of(jobs: Jobs, books: Books, like: int, gpu_ids: Small, into: Floats) -> None:
+    _lowest(jobs, books, gpu_ids, jobs.share, into)
+    _scale(into, jobs.part[like])
+
+
+@inner
+def _take(books: Books, gpu_ids: Small, amounts: Floats, free: Floats) -> bool:
+    """Take amounts beside each GPU; True if there was less."""
+    short = False
+    for i in range(len(gpu_ids)):
+        for r in range(len(amounts)):
+            free[books.gpu_node[gpu_ids[i]], r] -= amounts[r]
+            short = short or free[books.gpu_node[gpu_ids[i]], r] < -SLACK
+    return short
+
+
+@kernel
+def _share_anew(jobs: Jobs, books: Books, placements: Placements, taken: Floats) -> Plan:
+    """Somebody has more than its share, of another policy or on the way out: all who stay there get theirs anew."""
+    sharers, free = gather(jobs, books, placements), placements.draft.free
+    newcomers = len(placements.jobs)
+    for p in range(len(sharers.jobs)):
+        gpu_ids = sharers.gpu_ids[sharers.first[p] : sharers.first[p + 1]]
+        if p < newcomers:
+            sharers.amounts[p] = taken[p]
+        else:
+            _share_of(jobs, books, sharers.like[p], gpu_ids, sharers.amounts[p])
+            _take(books, gpu_ids, sharers.amounts[p] - books.line_amounts[books.first_line[sharers.jobs[p]]], free)
+        sharers.speed[p] = _slowest(jobs, books, sharers.like[p], gpu_ids, 0)
+    _make_do(books, sharers.first, sharers.gpu_ids, sharers.amounts, free)
+    return changes(jobs, books, sharers, placements)
 
 
 @inner
@@ -118,7 +149,7 @@ def by_demand(tables: Boxed[Tables], placements: Placements, demand: Floats) -> 
 def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     """Guarantee first, then the surplus of each node to whoever gains most speed for it; others stay as they are."""
     jobs, books = tables.value.jobs, tables.value.books
-    sharers = _gather(jobs, books, placements)
+    sharers = gather(jobs, books, placements)
     free = placements.draft.free
     _guarantee(jobs, books, sharers, len(placements.jobs), free)
     if books.leaving[0]:
@@ -127,70 +158,7 @@ def by_gain(tables: Boxed[Tables], placements: Placements) -> Plan:
     following = np.full(len(sharers.jobs), -1, dtype=np.int64)
     climb_within_nodes(jobs, books, sharers, placements.draft.dirty, head, following, free)
     climb_across_nodes(jobs, books, sharers, free)
-    return _changes(jobs, books, sharers, placements)
-
-
-@inner
-def _first_on_dirty(books: Books, dirty: Bytes, job: int, place: int) -> bool:
-    """Whether no earlier GPU of the job sits in a node that is divided anew."""
-    for i in range(books.first_line[job], place):
-        if dirty[books.gpu_node[books.line_gpu[i]]]:
-            return False
-    return True
-
-
-@inner
-def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int:
-    """List, once each, the jobs that stay on a dirty node; returns how many."""
-    count = 0
-    for node in range(len(dirty)):
-        if not dirty[node]:
-            continue
-        for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
-            place = books.head[gpu]
-            while place >= 0:
-                job = books.line_holder[place]
-                stays = not leaving[books.slot[job]] and books.state[job] != RELEASING
-                if stays and _first_on_dirty(books, dirty, job, place):
-                    into[count] = job
-                    count += 1
-                place = books.following[place]
-    return count
-
-
-@kernel
-def _gather(jobs: Jobs, books: Books, placements: Placements) -> Sharers:
-    leaving = np.zeros(books.busy[0], dtype=np.int8)
-    for job in placements.stopped:
-        leaving[books.slot[job]] = 1
-    for job in placements.jobs:
-        if books.slot[job] >= 0:
-            leaving[books.slot[job]] = 1
-    settled = np.empty(books.busy[0], dtype=np.int64)
-    settled = settled[: _list_settled(books, placements.draft.dirty, leaving, settled)]
-    newcomers = len(placements.jobs)
-    count = newcomers + len(settled)
-    numbers = np.empty(count, dtype=np.int64)
-    numbers[:newcomers] = placements.jobs
-    numbers[newcomers:] = settled
-    like = np.empty(count, dtype=np.int32)
-    first = np.zeros(count + 1, dtype=np.int64)
-    for p in range(count):
-        like[p] = jobs.like[numbers[p]]
-        first[p + 1] = first[p] + jobs.gpus[like[p]]
-    gpu_ids = np.empty(first[-1], dtype=np.int32)
-    gpu_ids[: len(placements.gpu_ids)] = placements.gpu_ids
-    for p in range(newcomers, count):
-        held = books.first_line[numbers[p]]
-        for i in range(jobs.gpus[like[p]]):
-            gpu_ids[first[p] + i] = books.line_gpu[held + i]
-    spans = np.zeros(count, dtype=np.int8)
-    for p in range(count):
-        spans[p] = spans_nodes(books, gpu_ids[first[p] : first[p + 1]])
-    return Sharers(
-        numbers, like, first, gpu_ids, spans, np.zeros(count, dtype=np.int64), np.zeros((count, books.free.shape[1])),
-        np.empty(count), np.zeros(count, dtype=np.int64), np.zeros(count),
-    )  # fmt: skip
+    return changes(jobs, books, sharers, placements)
 
 
 @inner
@@ -203,37 +171,12 @@ def _guarantee(jobs: Jobs, books: Books, sharers: Sharers, newcomers: int, free:
         gpu_ids = sharers.gpu_ids[sharers.first[p] : sharers.first[p + 1]]
         sharers.speed[p] = _slowest(jobs, books, like, gpu_ids, 0)
         # Lowest steps of two kinds may do with little of different resources: the least of each would be too little.
-        step = jobs.share if _mixed(jobs, books, gpu_ids) else rows
-        _lowest(jobs, books, gpu_ids, step, sharers.amounts[p, :DEMANDS])
+        mixed = _mixed(jobs, books, gpu_ids)
+        _lowest(jobs, books, gpu_ids, jobs.share if mixed else rows, sharers.amounts[p, :DEMANDS])
+        if mixed:
+            _scale(sharers.amounts[p, :DEMANDS], jobs.part[like])
         for i in range(sharers.first[p], sharers.first[p + 1]):
             node = books.gpu_node[sharers.gpu_ids[i]]
             for r in range(DEMANDS):
                 held = books.line_amounts[books.first_line[job], r] if p >= newcomers else 0.0
                 free[node, r] += held - sharers.amounts[p, r]
-
-
-@kernel
-def _changes(jobs: Jobs, books: Books, sharers: Sharers, placements: Placements) -> Plan:
-    """Keep of the sharers those for whom something is different."""
-    count = len(sharers.jobs)
-    chosen = np.empty(count, dtype=np.int64)
-    first = np.zeros(count + 1, dtype=np.int64)
-    gpu_ids = np.empty(len(sharers.gpu_ids), dtype=np.int32)
-    kept = 0
-    for p in range(count):
-        job = sharers.jobs[p]
-        same = p >= len(placements.jobs)
-        for r in range(DEMANDS):
-            same = same and books.line_amounts[books.first_line[job], r] == sharers.amounts[p, r]
-        if same:
-            continue
-        chosen[kept] = p
-        first[kept + 1] = first[kept] + jobs.gpus[sharers.like[p]]
-        for i in range(jobs.gpus[sharers.like[p]]):
-            gpu_ids[first[kept] + i] = sharers.gpu_ids[sharers.first[p] + i]
-        kept += 1
-    chosen = chosen[:kept]
-    return Plan(
-        sharers.jobs[chosen], first[: kept + 1], gpu_ids[: first[kept]], sharers.amounts[chosen], placements.stopped,
-        placements.reasons, sharers.speed[chosen],
-    )  # fmt: skip

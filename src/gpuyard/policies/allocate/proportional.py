@@ -29,5 +29,4 @@ class Proportional:
         moment = moment_of(snapshot)
         shares = moment.tables.jobs.share_type_speed
         placed = find_places(snapshot, order, self.placement, speeds=TypeSpeeds(shares, shares))
-        amounts = by_share(moment.boxed, placed)
-        return Plan(placed.jobs, placed.first, placed.gpu_ids, amounts, placed.stopped, placed.reasons)
+        return by_share(moment.boxed, placed)

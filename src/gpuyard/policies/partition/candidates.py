@@ -15,7 +15,7 @@ import numpy as np
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.gpu_table import GpuTable
 from gpuyard.policies.partition.limits import NETWORK_GBIT
-from gpuyard.policies.partition.tail import Loads
+from gpuyard.policies.partition.tail import Coming, Loads
 from gpuyard.profiles.inference.model import BATCHES
 
 PERIODS = 8
@@ -87,7 +87,7 @@ class CandidateTable:
     alone: bool
     """Whether every service has slices of its own."""
     loads: Loads
-    evenly: Floats
+    coming: Coming
     _known: dict[tuple[int, float], _Known] = field(default_factory=dict)
 
     @cached_property
@@ -168,14 +168,16 @@ class CandidateTable:
 
         It takes no more than the network lets in, unless that is less than one request.
         """
-        together, slo_ms = self.evenly[columns] * self.periods_ms / 1000.0, 2 * self.half_slo_ms[columns]
+        evenly, at_once = self.coming.of(columns)
+        together, slo_ms = evenly * self.periods_ms / 1000.0, 2 * self.half_slo_ms[columns]
         rows, places = np.arange(len(takes))[:, None, None], np.arange(len(columns))
 
         def part_of(batch: Ints) -> Floats:
             at = np.maximum(batch, 1) - 1
             time = takes[rows, places, at]
             shrinks = self.table.stacked.shrinks[sizes, columns, at] * time / self.periods_ms
-            return self.loads.part(batch, (slo_ms - time) / self.periods_ms, shrinks, np.bool_(self.alone), together)
+            window, alone = (slo_ms - time) / self.periods_ms, np.bool_(self.alone)
+            return self.loads.part(batch, window, shrinks, alone, together, at_once)
 
         def enough(part: Floats) -> tuple[Ints, Floats]:
             part = np.maximum(part, TIGHT)

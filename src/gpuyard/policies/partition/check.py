@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.check_tail import MOST_PLACES, RandomTurn
+from gpuyard.policies.partition.check_tail import MOST_PLACES, RandomTurn, useful_part
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT, USABLE_MEMORY, network_gbit
@@ -126,19 +126,27 @@ class _Claims:
 
     def kept(self, name: int | str) -> bool:
         """With all its turns loaded alike, with a queue of its own or one for all; or as each can be."""
-        load, missed = self.services[name].rate_per_s / self.evenly(name), self._missed
-        turns = self._turns(name)
+        turns, missed = self._turns(name), self._missed
+        load = self.services[name].rate_per_s / sum(self._useful(name))
         return (
             all(turn.keeps(load, missed) or turn.with_places(int(places)).keeps(load, missed) for turn, places in turns)
             or sum(self.at_random(name)) >= self.services[name].rate_per_s
         )
 
     def _turns(self, name: int | str) -> list[tuple[RandomTurn, float]]:
-        """Its turns, and how many places all of them together have in the time of one round of each."""
-        turns = [each.gpu.at_random(each.part, each.turn) for each in self.shares[name]]
-        return [
-            (turn, max(min(self.evenly(name) * turn.round_ms / 1000.0, MOST_PLACES), turn.places)) for turn in turns
-        ]
+        """Its turns, and how many places all of them together have in the time of one round of each.
+
+        Requests that come together count as one, which is in time if all of them are.
+        """
+        size = self.services[name].at_once
+        turns = [each.gpu.at_random(each.part, each.turn).in_bunches(size) for each in self.shares[name]]
+        per_ms = sum(self._useful(name)) / size / 1000.0
+        return [(turn, max(min(per_ms * turn.round_ms, MOST_PLACES), turn.places)) for turn in turns]
+
+    def _useful(self, name: int | str) -> list[float]:
+        """What each of its turns can do evenly, as far as there is a use for it."""
+        size = self.services[name].at_once
+        return [each.rate * useful_part(each.turn.batch, size) for each in self.shares[name]]
 
     def at_random(self, name: int | str) -> list[float]:
         """Requests a second for which each of its turns keeps the promise.
@@ -147,10 +155,10 @@ class _Claims:
         and each turn is loaded as one that has them all; between whole numbers of places, in proportion.
         """
         found = []
-        for each, (turn, places) in zip(self.shares[name], self._turns(name), strict=True):
+        for rate, (turn, places) in zip(self._useful(name), self._turns(name), strict=True):
             below = turn.with_places(int(places)).most_load(self._missed)
             above = turn.with_places(ceil(places)).most_load(self._missed) if places % 1.0 else below
-            found.append((below + (above - below) * (places % 1.0)) * each.rate)
+            found.append((below + (above - below) * (places % 1.0)) * rate)
         return found
 
     @property

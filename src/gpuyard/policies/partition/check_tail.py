@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 
 import numpy as np
 
@@ -49,6 +50,19 @@ class RandomTurn:
         """The same with more places: batches take as long as those that are as full."""
         full = [(k * self.places + places - 1) // places for k in range(1, places + 1)]
         return RandomTurn(tuple(self.batch_ms[each - 1] for each in full), self.others_ms, self.slo_ms)
+
+    def in_bunches(self, size: int) -> RandomTurn:
+        """The same with bunches for requests: places for whole ones, or as many rounds as one of them needs.
+
+        A batch with places for so many whole ones may have a part of a further one in it.
+        """
+        whole, rounds = self.places // size, ceil(size / self.places)
+        if whole == 0:
+            takes_ms = rounds * self.batch_ms[-1] + (rounds - 1) * self.others_ms
+            return RandomTurn((takes_ms,), self.others_ms, self.slo_ms)
+        largest = [min((count + 1) * size - 1, self.places) for count in range(1, whole)]
+        full = (*(self.batch_ms[each - 1] for each in largest), self.batch_ms[-1])
+        return RandomTurn(full, self.others_ms, self.slo_ms)
 
     def keeps(self, load: float, missed: float) -> bool:
         """Whether no more than such a part is missed if it is asked for this part of what it does evenly."""
@@ -111,6 +125,12 @@ class RandomTurn:
         window = self.slo_ms - self.batch_ms[-1]
         rounds = min(int(window / self.round_ms + ROUNDING), max(MOST_WAITING // self.places, 1))
         return rounds, min(max(window - rounds * self.round_ms, 0.0), self.round_ms)
+
+
+def useful_part(places: int, size: int) -> float:
+    """The part of a batch's places that bunches of this size have a use for."""
+    of_rounds = ceil(size / places) * places
+    return of_rounds // size * size / of_rounds
 
 
 def _with_arrivals(chances: Floats, means: Floats, most: int) -> Floats:

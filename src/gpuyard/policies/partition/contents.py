@@ -21,7 +21,7 @@ import numpy as np
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.limits import CONTEXT_MB
-from gpuyard.policies.partition.tail import Loads
+from gpuyard.policies.partition.tail import Coming, Loads
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
 MOST_ON_A_SLICE = 3
@@ -74,7 +74,7 @@ class Contents:
 
     buffer: float
     loads: Loads
-    evenly: Floats  # services: requests a second that all of their turns do, wherever they are
+    coming: Coming
     percent: Ints
     service: Ints  # content x turn: its number, or how many there are where there is no turn
     batch: Floats  # content x turn
@@ -98,8 +98,9 @@ class Contents:
         period, batch = np.maximum(takes_ms.sum(axis=-1, keepdims=True), ROUNDING), self.batch[rows]
         window, part = (self.slo_ms[rows] - takes_ms) / period, takes_ms / period
         alone = (batch > 0).sum(axis=-1, keepdims=True) == 1
-        together = np.append(self.evenly, 0.0)[self.service[rows]] * period / 1000.0
-        most = self.loads.part(batch, window, self.shrinks[rows] * part, alone, together)
+        together = np.append(self.coming.evenly, 0.0)[self.service[rows]] * period / 1000.0
+        at_once = np.append(self.coming.at_once, 1)[self.service[rows]]
+        most = self.loads.part(batch, window, self.shrinks[rows] * part, alone, together, at_once)
         rates: Floats = batch * 1000.0 / period * most
         return rates
 
@@ -125,7 +126,7 @@ def contents_of(
     buffer: float,
     most: int,
     loads: Loads,
-    evenly: Floats,
+    coming: Coming,
 ) -> Contents:
     """List what slices may hold: up to so many of the services that may use this kind of GPU.
 
@@ -137,7 +138,7 @@ def contents_of(
         takes = [(each.takes_ms(level, buffer), half_slo_ms * part) for level, part in rooms]
         service, batch = _listed(takes, half_slo_ms, usable, most)
         parts.append(_looked_up(percent, service, batch, each, half_slo_ms, memory_mb))
-    return _joined(parts, buffer, loads, evenly)
+    return _joined(parts, buffer, loads, coming)
 
 
 def _rooms(loads: Loads, *, pressed: bool) -> list[tuple[float, float]]:
@@ -153,7 +154,7 @@ def contents_with(
     held: Sequence[tuple[int, Held]],
     buffer: float,
     loads: Loads,
-    evenly: Floats,
+    coming: Coming,
 ) -> Contents:
     """Just these contents, each with the size of its slice."""
     parts = []
@@ -161,15 +162,15 @@ def contents_with(
         filled = (*each, *((len(half_slo_ms), 0),) * (MOST_ON_A_SLICE - len(each)))
         service, batch = np.array([filled]).transpose(2, 0, 1)
         parts.append(_looked_up(percent, service, batch, turns[percent], half_slo_ms, memory_mb))
-    return _joined(parts, buffer, loads, evenly)
+    return _joined(parts, buffer, loads, coming)
 
 
 _Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 
 
-def _joined(parts: Sequence[_Columns], buffer: float, loads: Loads, evenly: Floats) -> Contents:
+def _joined(parts: Sequence[_Columns], buffer: float, loads: Loads, coming: Coming) -> Contents:
     columns = [np.concatenate(each) for each in zip(*parts, strict=True)]
-    return Contents(buffer, loads, evenly, *columns)
+    return Contents(buffer, loads, coming, *columns)
 
 
 def _looked_up(

@@ -154,9 +154,12 @@ def _deployment(found: PlanFile) -> Deployment:
     cluster = cluster_of(
         [(each.count, each.type) for each in found.gpus], tuple(each.node for each in found.gpus), devices
     )
+    applications = tuple(_read_application(each) for each in found.applications)
+    at_once = {one.service_id(stage.name): stage.at_once for one in applications for stage in one.stages}
     services = tuple(
         Service(
-            each.service, each.model, each.rate, each.slo_ms, priority=each.priority, gpu_types=each.gpu_types
+            each.service, each.model, each.rate, each.slo_ms, priority=each.priority, gpu_types=each.gpu_types,
+            at_once=at_once.get(str(each.service), 1),
         ) for each in found.services
     )  # fmt: skip
     check_unique(services)
@@ -166,7 +169,6 @@ def _deployment(found: PlanFile) -> Deployment:
     slices = tuple(_read_slice(each, places, known) for each in found.slices)
     missing = {each.service: each.rate for each in found.unserved}
     plan = PartitionPlan(slices, missing, {each.service: each.reason for each in found.unserved}, found.tail)
-    applications = tuple(_read_application(each) for each in found.applications)
     whole = Deployment(
         services, cluster, plan, found.buffer, found.interference, found.published, found.latencies, applications,
         devices,

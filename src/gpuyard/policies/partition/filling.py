@@ -91,7 +91,7 @@ class Filling:
     @cached_property
     def _slots(self) -> list[Slots]:
         of = self.problem
-        return [Slots(table, of.half_slo_ms, of.most_models, of.loads, of.evenly) for table in of.tables]
+        return [Slots(table, of.half_slo_ms, of.most_models, of.loads, of.coming) for table in of.tables]
 
     def _use(self, kind: GpuWays, ways: Ways) -> None:
         """As often as all of it is needed, and once at least."""

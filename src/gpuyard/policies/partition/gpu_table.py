@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuyard.core.arrays import Floats
+from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.contents import TurnSizes
-from gpuyard.policies.partition.tail import Loads
+from gpuyard.policies.partition.tail import Coming, Loads
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
 
 HALVINGS = 8
@@ -58,7 +58,7 @@ class GpuTable:
         return min(NEIGHBOUR, float(self.turns[percent].pressure.max()))
 
 
-def done_evenly(wanted: Floats, half_slo_ms: Floats, tables: Sequence[GpuTable], loads: Loads) -> Floats:
+def done_evenly(wanted: Floats, at_once: Ints, half_slo_ms: Floats, tables: Sequence[GpuTable], loads: Loads) -> Floats:
     """What all turns of a service do evenly, at the least, in any plan that takes its requests at random.
 
     If none of them is loaded for more than a part x of what it does, they do its rate divided by x; and the more they
@@ -69,7 +69,7 @@ def done_evenly(wanted: Floats, half_slo_ms: Floats, tables: Sequence[GpuTable],
     low, high = np.zeros(len(wanted)), np.ones(len(wanted))
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        largest: Floats = np.max([each.largest_part(wanted / middle, loads) for each in turns], axis=0)
+        largest: Floats = np.max([each.largest_part(Coming(wanted / middle, at_once), loads) for each in turns], axis=0)
         low, high = np.where(largest <= middle, (low, middle), (middle, high))
     return wanted / high
 
@@ -92,10 +92,10 @@ class _EitherWay(NamedTuple):
             round_ms, (2 * half_slo_ms - takes_ms) / round_ms, table.stacked.shrinks * takes_ms / round_ms, able
         )  # fmt: skip
 
-    def largest_part(self, evenly: Floats, loads: Loads) -> Floats:
+    def largest_part(self, coming: Coming, loads: Loads) -> Floats:
         """The largest part that any turn of each service can take, if all of them do so much together."""
-        together, batch = evenly[:, None] * self.round_ms / 1000.0, np.arange(1, BATCHES + 1)
+        together, batch = coming.evenly[:, None] * self.round_ms / 1000.0, np.arange(1, BATCHES + 1)
         alone = np.array([True, False])[:, None, None, None]
-        part = loads.part(batch, self.window, self.shrinks, alone, together)
+        part = loads.part(batch, self.window, self.shrinks, alone, together, coming.at_once[:, None])
         largest: Floats = np.where(self.able, part, 0.0).max(axis=(0, 1, 3))
         return largest

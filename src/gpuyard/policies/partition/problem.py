@@ -17,7 +17,7 @@ from gpuyard.policies.partition.gpu_table import GpuTable, done_evenly
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
-from gpuyard.policies.partition.tail import Loads, loads
+from gpuyard.policies.partition.tail import Coming, Loads, loads
 from gpuyard.policies.partition.turn_rates import Rates, service_rates
 from gpuyard.policies.partition.ways import GpuWays, Space, Ways, layouts
 from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
@@ -112,19 +112,21 @@ class Problem:
     def _alone(self, table: GpuTable) -> Floats:
         half, batch = self.half_slo_ms[:, None], np.arange(1, BATCHES + 1)
         takes = table.usual_ms
-        together = self.evenly[:, None] * takes / 1000.0
-        part = self.loads.part(batch, 2 * half / takes - 1.0, table.stacked.shrinks, np.True_, together)
+        together = self.coming.evenly[:, None] * takes / 1000.0
+        window, at_once = 2 * half / takes - 1.0, self.coming.at_once[:, None]
+        part = self.loads.part(batch, window, table.stacked.shrinks, np.True_, together, at_once)
         most = np.where(takes <= half, part * batch * 1000.0 / takes, ROUNDING).max(axis=2)
         rates = dict(zip(table.turns, most, strict=True))
         best: Floats = np.max([rates[WHOLE_GPU], *(rates[a] + rates[b] for a, b in layouts(list(rates)))], axis=0)
         return best
 
     @cached_property
-    def evenly(self) -> Floats:
-        """What all turns of a service do evenly, at the least, in any plan."""
+    def coming(self) -> Coming:
+        """How requests come, and what all turns of a service do evenly, at the least, in any plan."""
+        at_once = np.array([each.at_once for each in self.services])
         if self.tail is None:
-            return self.wanted
-        return done_evenly(self.wanted, self.half_slo_ms, self.tables, self.loads)
+            return Coming(self.wanted, at_once)
+        return Coming(done_evenly(self.wanted, at_once, self.half_slo_ms, self.tables, self.loads), at_once)
 
     def space(self, numbers: Ints) -> Space:
         """The ways to use GPUs for some of the services, which are numbered anew in this order."""
@@ -135,7 +137,7 @@ class Problem:
         turns = {percent: each.of(numbers) for percent, each in table.turns.items()}
         contents = contents_of(
             turns, self.half_slo_ms[numbers], table.model_mb[numbers], np.flatnonzero(table.usable[numbers]),
-            buffer=table.buffer, most=self.most_models, loads=self.loads, evenly=self.evenly[numbers],
+            buffer=table.buffer, most=self.most_models, loads=self.loads, coming=self.coming.of(numbers),
         )  # fmt: skip
         return GpuWays(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
 
@@ -143,7 +145,7 @@ class Problem:
         """One kind of GPU with just these contents, for any of the services."""
         table = self.tables[kind]
         contents = contents_with(
-            table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads, self.evenly
+            table.turns, self.half_slo_ms, table.model_mb, held, table.buffer, self.loads, self.coming
         )
         return GpuWays(kind, contents, table.gpu_mb, table.gbit, self.wanted)
 

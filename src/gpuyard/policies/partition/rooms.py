@@ -139,4 +139,5 @@ class Rooms:
         shrinks = latency.shrinks(service.model, turn.batch, part.thousandths // 10) * turn.takes_s / round_s
         window = (service.slo_ms / 1000.0 - turn.takes_s) / round_s
         load = rate * round_s / turn.batch * places
-        return missed_part(load, places, window, even_lengths(places, shrinks, alone=alone), alone=alone)
+        lengths = even_lengths(places, shrinks, alone=alone)
+        return missed_part(load, places, window, lengths, alone=alone, bunch=service.at_once)

@@ -20,7 +20,7 @@ from gpuyard.policies.partition.candidates import PRESSURE_STEP, TIGHT, Beside, 
 from gpuyard.policies.partition.contents import MOST_ON_A_SLICE, Held
 from gpuyard.policies.partition.gpu_table import GpuTable
 from gpuyard.policies.partition.limits import CONTEXT_MB
-from gpuyard.policies.partition.tail import Loads
+from gpuyard.policies.partition.tail import Coming, Loads
 from gpuyard.policies.partition.ways import DIGITS
 
 Number = TypeVar("Number", np.int64, np.float64)
@@ -41,11 +41,11 @@ class Slots:
     half_slo_ms: Floats
     most: int
     loads: Loads
-    evenly: Floats
+    coming: Coming
 
     @cached_property
     def _candidates(self) -> CandidateTable:
-        return CandidateTable(self.table, self.half_slo_ms, self.most == 1, self.loads, self.evenly)
+        return CandidateTable(self.table, self.half_slo_ms, self.most == 1, self.loads, self.coming)
 
     def fill(self, slots: Sequence[Slot], prices: Floats) -> list[Held]:
         """The content of each that is worth most of what is left; empty if nothing fits."""
@@ -80,7 +80,8 @@ class Slots:
         shrinks = self.table.stacked.shrinks[sizes, number, np.maximum(batch, 1) - 1] * time_ms / period_ms
         alone = (batch > 0).sum(axis=-1, keepdims=True) == 1
         window = (2 * self.half_slo_ms[number] - time_ms) / period_ms
-        return self.loads.part(batch, window, shrinks, alone, self.evenly[number] * period_ms / 1000.0)
+        evenly, at_once = self.coming.of(number)
+        return self.loads.part(batch, window, shrinks, alone, evenly * period_ms / 1000.0, at_once)
 
     def leaves(self, percents: Sequence[int], held: Sequence[Held], limits: Beside) -> list[tuple[Beside, Floats]]:
         """What contents of slices leave for the other slices of their GPUs, and what they then do in a second."""

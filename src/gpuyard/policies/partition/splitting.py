@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from gpuyard.core.application import Application, Stage
 from gpuyard.core.cluster import Cluster
@@ -22,14 +21,17 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.application_check import ApplicationCheck
 from gpuyard.policies.partition.interface import Partition, PartitionPlan
 from gpuyard.policies.partition.latency import LatencyModel, by_node
+from gpuyard.policies.partition.stage_costs import StageCost, best_gain, gains_from
 from gpuyard.policies.partition.turn_rates import service_rates
-from gpuyard.profiles.inference.model import BATCHES, ServingGpu
+from gpuyard.profiles.inference.model import ServingGpu
 
 USEFUL_BATCHES = (8, 16, 32)
 """At which the stages' times are taken for proportional splits."""
 ROUNDING = 1e-9
 ROUNDS = 8
 """In which splits are made anew for applications that would be late."""
+MANY_STAGES, FEW_ROUNDS = 32, 2
+"""Of all applications together, above which there are no more rounds than these: each plans for all of them."""
 TIGHTER = 0.85
 """Of the SLO, and of that in each further round, that is split then."""
 
@@ -42,7 +44,7 @@ def stage_services(application: Application, split: Split) -> list[Service]:
     return [
         Service(
             application.service_id(stage.name), stage.model,
-            application.rate_per_s * stage.per_request, split[stage.name],
+            application.rate_per_s * stage.per_request, split[stage.name], at_once=stage.at_once,
         ) for stage in application.stages
     ]  # fmt: skip
 
@@ -59,7 +61,8 @@ def best_split(
     search = _Search(tuple(applications), tuple(services), cluster, known, latency, policy)
     best = search.among({each.name: splits(each, list(latency.values())) for each in applications})
     aside = {each.name: dict.fromkeys((stage.name for stage in each.stages), 0.0) for each in applications}
-    for number in range(1, ROUNDS + 1):
+    many = sum(len(each.stages) for each in applications) > MANY_STAGES
+    for number in range(1, (FEW_ROUNDS if many else ROUNDS) + 1):
         late = search.late(best)
         if not late:
             break
@@ -178,7 +181,7 @@ def _tighter(
 def _splits(
     way: _Way, fixed: Mapping[str, float], free: Sequence[Stage], latency: Sequence[LatencyModel]
 ) -> list[dict[str, float]]:
-    costs = [_Cost(stage, tuple(latency)) for stage in free]
+    costs = [StageCost(stage, tuple(latency)) for stage in free]
     found = [_proportional(way, fixed, {each.stage.name: each.takes_ms(b) for each in costs})
              for b in USEFUL_BATCHES]  # fmt: skip
     cheapest = _cheapest(way, fixed, costs)
@@ -213,37 +216,7 @@ def _filled(application: _Way, split: dict[str, float], free: Sequence[str]) -> 
     return split
 
 
-@dataclass(frozen=True, eq=False)
-class _Cost:
-    """What a stage takes of GPUs, if it had slices of its own."""
-
-    stage: Stage
-    latency: tuple[LatencyModel, ...]
-
-    def takes_ms(self, batch: int) -> float:
-        """A batch on a whole GPU, the fastest there is."""
-        return min(each.alone_ms(self.stage.model, batch, 100) for each in self.latency)
-
-    def steps(self) -> list[tuple[float, float]]:
-        """From the least time that it needs, the times at which it gets cheaper, and what a request a second costs."""
-        return _steps(self.stage.model, self.latency, self.stage.per_request)
-
-
-@cache
-def _steps(model: str, latency: tuple[LatencyModel, ...], per_request: float) -> list[tuple[float, float]]:
-    points = sorted(
-        (2 * ms, ms / batch * percent * per_request)
-        for each in latency for percent in each.gpu.slices for batch in range(1, BATCHES + 1)
-        for ms in [each.alone_ms(model, batch, percent)]
-    )  # fmt: skip
-    found: list[tuple[float, float]] = []
-    for ms, cost in points:
-        if not found or cost < found[-1][1] - ROUNDING:
-            found.append((ms, cost))
-    return found
-
-
-def _cheapest(application: _Way, fixed: Mapping[str, float], costs: Sequence[_Cost]) -> dict[str, float] | None:
+def _cheapest(application: _Way, fixed: Mapping[str, float], costs: Sequence[StageCost]) -> dict[str, float] | None:
     """From the least that each stage needs, step by step to what saves the most for each millisecond."""
     steps = {each.stage.name: each.steps() for each in costs}
     at = dict.fromkeys(steps, 0)
@@ -253,14 +226,11 @@ def _cheapest(application: _Way, fixed: Mapping[str, float], costs: Sequence[_Co
 
     if application.longest(times()) > application.slo_ms:
         return None
+    gains = {name: gains_from(steps[name], 0) for name in at}
     while True:
-        through = application.longest_through(times())
-        gains = [
-            ((steps[name][k][1] - steps[name][far][1]) / (steps[name][far][0] - steps[name][k][0]), name, far)
-            for name, k in at.items() for far in range(k + 1, len(steps[name]))
-            if through[name] + steps[name][far][0] - steps[name][k][0] <= application.slo_ms
-        ]  # fmt: skip
-        if not gains:
+        left = {name: application.slo_ms - ms for name, ms in application.longest_through(times()).items()}
+        best = [(*found, name) for name, each in gains.items() if (found := best_gain(each, left[name]))]
+        if not best:
             return _filled(application, times(), list(steps))
-        _, name, far = max(gains)
-        at[name] = far
+        _, far, name = max(best, key=lambda each: (each[0], each[2]))
+        at[name], gains[name] = far, gains_from(steps[name], far)

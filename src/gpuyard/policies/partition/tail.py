@@ -44,6 +44,10 @@ ROUNDING = 1e-6
 class Loads:
     """What part of its places a turn may be asked for in each round, on the mean.
 
+    Where several requests come at once, and are of use only together, a turn has a place for each such bunch that fits
+    into its batch; or it needs several rounds for one. That is less than what it can do, for it takes parts of bunches,
+    too.
+
     A turn of a service that has more of them can take more: what comes all at once is dealt to all. If all of them
     together have so many places in the time of one round, the turn is loaded as one that has all these would be. What
     is taken to be there are the turns that the rate of the service needs at the least, so that plans for different
@@ -63,7 +67,7 @@ class Loads:
         shrinks: ArrayLike,
         alone: ArrayLike,
         together: ArrayLike = 0.0,
-        bunch: int = 1,
+        bunch: ArrayLike = 1,
     ) -> Floats:
         """Of turns with these batches, by arrays.
 
@@ -74,9 +78,10 @@ class Loads:
         places, window = np.asarray(batch), np.asarray(window, dtype=np.float64)
         if self.table is None:
             return np.ones(np.broadcast_shapes(places.shape, window.shape))
-        if bunch > 1:
-            return self._of_bunches(places, window, np.asarray(shrinks), np.asarray(alone), bunch)
-        at, kind, together = _Point.of(window, shrinks), np.asarray(alone).astype(np.int64), np.asarray(together)
+        bunch, together = np.asarray(bunch), np.asarray(together)
+        if (bunch > 1).any():
+            return self._of_bunches(places, window, np.asarray(shrinks), np.asarray(alone), together, bunch)
+        at, kind = _Point.of(window, shrinks), np.asarray(alone).astype(np.int64)
         found = at.read(self._cells[0], kind * len(PLACES) + np.maximum(places.astype(np.int64), 1) - 1)
         if (together > 1.0).any():
             row = np.clip(np.minimum(together - 1.0, together / SPREAD + (SINGLY - 1 - SINGLY / SPREAD)), 0.0, LAST)
@@ -92,12 +97,20 @@ class Loads:
         further = np.concatenate([shared[:, 1:], shared[:, -1:]], axis=1) - shared
         return own.reshape(-1, 4), np.concatenate([shared, further], axis=-1).reshape(-1, 8)
 
-    def _of_bunches(self, batch: Ints, window: Floats, shrinks: Floats, alone: Floats, bunch: int) -> Floats:
-        """A bunch takes places for all of it, or as many whole rounds as it needs, of which the last is in time."""
-        whole, rounds = batch // bunch, np.ceil(bunch / batch)
-        at_once = self.part(whole, window, shrinks, alone) * whole * bunch / batch
-        in_turn = self.part(1, (window - rounds + 1.0) / rounds, 0.0, alone) * bunch / (batch * rounds)
-        return np.where(whole > 0, at_once, in_turn)
+    def _of_bunches(
+        self, batch: Ints, window: Floats, shrinks: Floats, alone: Floats, together: Floats, bunch: Ints
+    ) -> Floats:
+        """A bunch takes places for all of it, or as many whole rounds as it needs, of which the last is in time.
+
+        Of 2 n - 1 places at least n are of use for bunches of n, whatever the batches of the other turns are.
+        """
+        places = np.maximum(batch, 1)
+        whole, rounds, bunches = places // bunch, np.ceil(bunch / places), together / (2 * bunch - 1)
+        # Who takes j whole bunches may take a part of a further one, up to so many places: a line that is never less.
+        shrinks = shrinks * whole * (places - whole * bunch + 1) / places
+        at_once = self.part(whole, window, shrinks, alone, bunches) * whole * bunch / places
+        in_turn = self.part(1, (window - rounds + 1.0) / rounds, 0.0, alone, bunches * rounds)
+        return np.where(whole > 0, at_once, in_turn * bunch / (places * rounds))
 
 
 class _Point(NamedTuple):
@@ -141,6 +154,19 @@ def _cells(table: Floats) -> Floats:
 
 
 EVENLY = Loads(None)
+
+
+class Coming(NamedTuple):
+    """How requests of services come, by their numbers."""
+
+    evenly: Floats
+    """Requests a second that all turns of a service do, wherever they are."""
+    at_once: Ints
+    """Those that come together."""
+
+    def of(self, numbers: Ints) -> Coming:
+        """The same for some of the services."""
+        return Coming(self.evenly[numbers], self.at_once[numbers])
 
 
 @cache

@@ -15,7 +15,7 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition.interface import Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY
-from gpuyard.policies.partition.tail import Loads, loads
+from gpuyard.policies.partition.tail import Coming, Loads, loads
 from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.model import BATCHES
@@ -49,7 +49,7 @@ class _Choices:
     shrinks: Floats
     pressure: Floats  # on others, of all together
     slo_ms: Floats  # by service
-    wanted: Floats  # by service: requests a second
+    coming: Coming  # by service
 
     def takes_ms(self, pressure: Floats, buffer: float) -> Floats:
         """Choice x pressure x service: the turns of one period."""
@@ -61,8 +61,9 @@ class _Choices:
         """What each of these turns can take in a second."""
         period, batch = takes_ms.sum(axis=2, keepdims=True), self.batches[:, None, :]
         window, shrinks = (self.slo_ms - takes_ms) / period, self.shrinks[:, None, :] * takes_ms / period
-        alone, together = np.bool_(len(self.slo_ms) == 1), self.wanted * period / 1000.0
-        rates: Floats = loads.part(batch, window, shrinks, alone, together) * batch * 1000.0 / period
+        alone, together = np.bool_(len(self.slo_ms) == 1), self.coming.evenly * period / 1000.0
+        part = loads.part(batch, window, shrinks, alone, together, self.coming.at_once)
+        rates: Floats = part * batch * 1000.0 / period
         return rates
 
 
@@ -162,7 +163,8 @@ class Tuner:
         return _Choices(
             batches, np.reshape(raw, shape), np.reshape(own, shape), np.reshape(gathering, shape),
             np.reshape(shrinks, shape), np.array(others, dtype=np.float64), slo_ms,
-            np.array([self.services[name].rate_per_s for name in names]),
+            Coming(*(np.array([getattr(self.services[name], field) for name in names])
+                     for field in ("rate_per_s", "at_once"))),
         )  # fmt: skip
 
 

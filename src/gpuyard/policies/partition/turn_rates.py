@@ -21,7 +21,6 @@ def turn_rates(
     tail: float | None,
     *,
     among_others: bool = False,
-    bunch: int = 1,
 ) -> list[float]:
     """Requests a second that each turn can take so that this part of them is in time; None: evenly spaced ones.
 
@@ -44,11 +43,10 @@ def turn_rates(
             turn.batch, (services[turn.service].slo_ms / 1000.0 - turn.takes_s) / rounds[id(part)],
             latency[part.node].shrinks(services[turn.service].model, turn.batch, part.thousandths // 10)
             * turn.takes_s / rounds[id(part)],
-            len(part.turns) == 1, evenly[turn.service] * rounds[id(part)],
+            len(part.turns) == 1, evenly[turn.service] * rounds[id(part)], services[turn.service].at_once,
         ) for part, turn in turns
     ]  # fmt: skip
-    batch, window, shrinks, alone, together = np.array(rows).T
-    found: list[float] = (loads(tail).part(batch, window, shrinks, alone, together, bunch) * most).tolist()
+    found: list[float] = (loads(tail).part(*np.array(rows).T) * most).tolist()
     return found
 
 

@@ -193,23 +193,41 @@ def _spread(
 def _place_slice(
     draft: Draft, jobs: Jobs, books: Books, job: int, types: int, mode: int, required: Floats, into: Small, at: int
 ) -> bool:
-    """A slice goes to the fullest GPU that has room for it (first-fit: the first); a whole GPU is opened last."""
-    best, best_left = -1, WHOLE + 1
-    for gpu in range(len(draft.gpu_free)):
-        node = books.gpu_node[gpu]
-        left = draft.gpu_free[gpu]
-        if left < jobs.part[jobs.like[job]] or left >= best_left or not types >> jobs.node_type[node] & 1:
-            continue
-        fits = True
-        if len(required):
-            for r in range(DEMANDS):
-                if required[job, jobs.node_kind[node], r] > draft.free[node, r] + SLACK:
-                    fits = False
-        if fits:
-            best, best_left = gpu, left
-            if mode == FIRST_FIT:
-                break
-    if best < 0:
+    """A slice goes to the fullest GPU that has room for it (first-fit: the first); a whole GPU is opened last.
+
+    One of several GPUs goes to the next such ones.
+    """
+    for place in range(at, at + jobs.gpus[jobs.like[job]]):
+        best, best_left = -1, WHOLE + 1
+        for gpu in range(len(draft.gpu_free)):
+            left = draft.gpu_free[gpu]
+            if left < jobs.part[jobs.like[job]] or left >= best_left:
+                continue
+            if _may_go_there(draft, jobs, books, job, gpu, types, required, into[at:place]):
+                best, best_left = gpu, left
+                if mode == FIRST_FIT:
+                    break
+        if best < 0:
+            return False
+        into[place] = best
+    return True
+
+
+@inner
+def _may_go_there(
+    draft: Draft, jobs: Jobs, books: Books, job: int, gpu: int, types: int, required: Floats, chosen: Small
+) -> bool:
+    """Whether a slice may have this GPU too, beside those chosen for it, and what it requires there."""
+    node = books.gpu_node[gpu]
+    if not types >> jobs.node_type[node] & 1:
         return False
-    into[at] = best
+    together = 1
+    for i in range(len(chosen)):
+        if chosen[i] == gpu:
+            return False
+        together += books.gpu_node[chosen[i]] == node
+    if len(required):
+        for r in range(DEMANDS):
+            if required[job, jobs.node_kind[node], r] * together > draft.free[node, r] + SLACK:
+                return False
     return True

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from urllib.parse import unquote
 
-ALL = "stats"
-"""Behind `models`, where a name would be: the statistics of all of them."""
-WORDS = ("infer", "ready", "config", "stats", "versions")
-"""Behind a model's name: what is asked of it."""
+from gpuyard.core.served_names import WORDS
 
 
 def path_of(target: bytes) -> str:
@@ -35,12 +32,3 @@ def split_model(parts: list[str], known: Collection[str]) -> tuple[str, list[str
 def _before_a_word(parts: list[str]) -> tuple[str, list[str]]:
     end = next((place for place, part in enumerate(parts) if place and part in WORDS), len(parts))
     return "/".join(parts[:end]), parts[end:]
-
-
-def ambiguous(names: Collection[str]) -> str | None:
-    """The first name whose path would be that of something else."""
-    for name in names:
-        owner, _, word = name.rpartition("/")
-        if name == ALL or (owner in names and word in WORDS):
-            return name
-    return None

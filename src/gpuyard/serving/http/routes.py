@@ -5,8 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 
+from gpuyard.core.served_names import ALL
 from gpuyard.serving.http.packing import ENCODINGS, unpack
-from gpuyard.serving.http.paths import ALL, parts_of, split_model
+from gpuyard.serving.http.paths import parts_of, split_model
 from gpuyard.serving.http.values import HEAD, HttpLimits, Request, Response, error_response, json_response
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.metrics import CONTENT_TYPE, Metrics

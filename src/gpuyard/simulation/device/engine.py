@@ -17,7 +17,8 @@ from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare import time_sharing
 from gpuyard.results import Run, summarise_sharing
 from gpuyard.results.sharing import SharerFacts
-from gpuyard.simulation.device.world import SimulatedGpu
+from gpuyard.simulation.device.queues import queue_lengths
+from gpuyard.simulation.device.world import SimulatedGpu, jobs_of
 
 
 def simulate_sharing(experiment: SharingExperiment, inputs: Mapping[str, Any] | None = None) -> Run:
@@ -44,26 +45,19 @@ def simulate_sharing(experiment: SharingExperiment, inputs: Mapping[str, Any] | 
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
         **(inputs or {}),
     }
-    return Run(info, {"completions": table, "processes": processes}, figures | {"cpu_seconds": cpu_seconds})
+    tables = {"completions": table, "processes": processes, "queues": queue_lengths(experiment)}
+    return Run(info, tables, figures | {"cpu_seconds": cpu_seconds})
 
 
 def share(experiment: SharingExperiment, between: Callable[[], None] = lambda: None) -> list[SimulatedGpu]:
-    """Run an experiment to its end, GPU by GPU: they have nothing to do with each other.
-
-    Where all else is equal, processes go by priority and then by name: the order in which they were given says nothing.
-    """
+    """Run an experiment to its end, GPU by GPU: they have nothing to do with each other."""
     launching, sharing = LAUNCHINGS.find(experiment.policy), time_sharing(experiment.sharing)
     gpus = []
     for number in sorted({job.gpu for job in experiment.jobs}):
-        jobs = [job for job in sorted(experiment.jobs, key=_place) if job.gpu == number]
-        gpu = SimulatedGpu(jobs, sharing, launching, experiment.seconds, between)
+        gpu = SimulatedGpu(jobs_of(experiment, number), sharing, launching, experiment.seconds, between)
         control(gpu, launching.terms)
         gpus.append(gpu)
     return gpus
-
-
-def _place(job: SharedJob) -> tuple[int, str]:
-    return -job.priority, job.name
 
 
 def completions(experiment: SharingExperiment, gpus: list[SimulatedGpu]) -> pl.DataFrame:

@@ -12,7 +12,7 @@ import numpy as np
 from gpuyard.core.arrays import Floats
 from gpuyard.core.errors import InputError
 from gpuyard.core.kernel import box
-from gpuyard.core.sharing import SharedJob
+from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.policies.timeshare import TimeSharing
 from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, Launching, LaunchTerms, ShareAccounts
 from gpuyard.simulation.device.events import advance, obey
@@ -46,10 +46,12 @@ class SimulatedGpu:
         launching: Launching,
         seconds: float,
         between: Callable[[], None] = lambda: None,
+        events_at_once: int = AT_ONCE,
     ) -> None:
-        """`between` is called now and then; what it raises ends the simulation."""
+        """`between` is called after so many events, or fewer; what it raises ends the simulation."""
         _check_held(jobs, sharing)
-        self.jobs, self.now, self._seconds, self._between = tuple(jobs), 0.0, seconds, between
+        self.jobs, self.now, self._seconds = tuple(jobs), 0.0, seconds
+        self.between, self._at_once = between, events_at_once
         self._sharing, self._launching = sharing, launching
         self._clients = [_Client(job.priority, job.share, job.demand) for job in jobs]
         self._caps = [Cap(job.sync_every, job.window, job.layers) for job in jobs]
@@ -108,14 +110,14 @@ class SimulatedGpu:
     def _run(self, until_s: float) -> None:
         totals = self.state.totals
         while self.now < until_s and not self._is_over:
-            self.now = advance(self._boxed, self.now, until_s, self._seconds, self._sharing.takes_turns, AT_ONCE
-            )  # fmt: skip
+            in_turn = self._sharing.takes_turns
+            self.now = advance(self._boxed, self.now, until_s, self._seconds, in_turn, self._at_once)
             self.events += int(totals[EVENTS])
             if totals[UNKNOWN]:
                 self._ask_for_rates(int(totals[UNKNOWN]))
             if totals[DONE] == ROOM:
                 self._take_away()
-            self._between()
+            self.between()
 
     def _ask_for_rates(self, clients: int) -> None:
         numbers = [number for number in range(len(self.jobs)) if clients >> number & 1]
@@ -143,6 +145,15 @@ class SimulatedGpu:
             running_s=self.now - float(launchers.arrived_s[number]) if begun else 0.0,
             remaining_s=(kernels - ended) * kernel_s, kernels=float(kernels), kernel_s=kernel_s,
         )  # fmt: skip
+
+
+def jobs_of(experiment: SharingExperiment, gpu: int) -> list[SharedJob]:
+    """Return the jobs of one GPU.
+
+    Where all else is equal, processes go by priority and then by name: the order in which they were given says nothing.
+    """
+    ranked = sorted(experiment.jobs, key=lambda job: (-job.priority, job.name))
+    return [job for job in ranked if job.gpu == gpu]
 
 
 def _check_held(jobs: Sequence[SharedJob], sharing: TimeSharing) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuyard.core.arguments import check_number, check_path, check_regular
 from gpuyard.core.errors import InputError
-from gpuyard.core.sharing import SharingExperiment
+from gpuyard.core.sharing import SharingExperiment, check_seconds
 from gpuyard.traces.sharing.deft import read_deft
 from gpuyard.traces.sharing.native import read_native
 
@@ -16,6 +16,8 @@ def read_experiment(path: str | Path, *, seed: int = 1, seconds: float | None = 
     """Read an experiment; the seed is that of jobs that come at random, `seconds` goes before what the file says."""
     check_path(path, "experiment")
     check_number(seed, "seed", least=0, whole=True)
+    if seconds is not None:
+        check_seconds(seconds)
     _check_file(Path(path))
     read = read_deft if Path(path).suffix.lower() == ".json" else read_native
     return read(Path(path), seed, seconds)
