@@ -11,9 +11,10 @@ from tests.runtime.virtual_yard import VirtualYard
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import load_zoo
-from gpuyard.runtime.attempts import Patience
-from gpuyard.runtime.real_cluster import NewJob, RunRules
+from gpuyard.runtime.new_jobs import NewJob
+from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import JobState
+from gpuyard.runtime.settling import Patience
 from gpuyard.traces import generate, read_cluster
 
 ROUND_S = 300.0

@@ -22,11 +22,12 @@ from gpuyard.policies.decide import Decision, decide
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import Zoo
-from gpuyard.runtime.attempts import Patience
 from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
 from gpuyard.runtime.launching import JobStarts
-from gpuyard.runtime.real_cluster import NewJob, RealCluster, RunRules
+from gpuyard.runtime.new_jobs import NewJob
+from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.reports import RankExit, RankProgress
+from gpuyard.runtime.settling import Patience
 from gpuyard.runtime.store import RunStore
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from gpuyard.policies.policy import Policy
     from gpuyard.profiles import Zoo
     from gpuyard.results import Run
-    from gpuyard.runtime.real_cluster import NewJob, RealCluster
+    from gpuyard.runtime.new_jobs import NewJob
+    from gpuyard.runtime.real_cluster import RealCluster
     from gpuyard.runtime.scheduler import Scheduler
     from gpuyard.simulation.options import Options
 
@@ -98,7 +99,7 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
     from gpuyard import traces
     from gpuyard.core.errors import InputError
     from gpuyard.profiles import load_zoo
-    from gpuyard.runtime.real_cluster import NewJob
+    from gpuyard.runtime.new_jobs import NewJob
     from gpuyard.simulation.opening import find_policy
     from gpuyard.simulation.options import make_options
     from gpuyard.simulation.study import prepare
@@ -125,9 +126,9 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
 
 
 def _scheduler(inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s: float) -> Scheduler:
-    from gpuyard.runtime.attempts import Patience
     from gpuyard.runtime.real_cluster import RunRules
     from gpuyard.runtime.scheduler import RunSettings, Scheduler
+    from gpuyard.runtime.settling import Patience
 
     options = inputs.options
     round_s = options.round_s / speed

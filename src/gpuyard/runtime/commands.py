@@ -62,3 +62,21 @@ class Agents(Protocol):
 
     def tell(self, node: str, command: AgentCommand) -> None:
         """Hand a command to a node's agent; one that is not there hears what holds when it is back."""
+
+
+class Outbox:
+    """Commands that are sent when what they follow from is kept."""
+
+    def __init__(self, agents: Agents) -> None:
+        self._agents = agents
+        self._waiting: list[tuple[str, AgentCommand]] = []
+
+    def tell(self, node: str, command: AgentCommand) -> None:
+        """Hold a command back until `send`."""
+        self._waiting.append((node, command))
+
+    def send(self) -> None:
+        """Hand over all that is held back."""
+        waiting, self._waiting = self._waiting, []
+        for node, command in waiting:
+            self._agents.tell(node, command)

@@ -9,20 +9,18 @@ nothing changes between a snapshot and the plan that was made from it.
 from __future__ import annotations
 
 import math
-import shlex
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from gpuyard.core.books import settle
-from gpuyard.core.cluster import RESOURCES, Cluster
+from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
-from gpuyard.core.units import LARGEST
-from gpuyard.core.workload import Job, Workload
+from gpuyard.core.workload import Workload
 from gpuyard.policies.decide import Decision
 from gpuyard.policies.facts import Facts
 from gpuyard.policies.jobs import build_jobs
@@ -31,12 +29,15 @@ from gpuyard.policies.performance import plan_speeds
 from gpuyard.policies.plan import PLACED, REASONS
 from gpuyard.policies.snapshot import Snapshot, moment_of
 from gpuyard.profiles import Zoo
-from gpuyard.runtime.attempts import Attempts, Patience
+from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
-from gpuyard.runtime.commands import AgentCommand, Agents
+from gpuyard.runtime.commands import Agents, Outbox
 from gpuyard.runtime.history import NEXT_ROUND, History
+from gpuyard.runtime.job_facts import add_job
 from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.new_jobs import NewJob, words
 from gpuyard.runtime.records import JobRecord, JobState
+from gpuyard.runtime.settling import Patience
 from gpuyard.runtime.store import RunStore
 
 T = TypeVar("T")
@@ -53,32 +54,6 @@ class RunRules:
     recorded_on: str | None = None
     serves: bool = False
     """Whether more jobs may come: it goes on when all are done."""
-
-
-@dataclass(frozen=True)
-class NewJob:
-    """A job, and the folder that it runs in."""
-
-    job: Job
-    directory: str = ""
-
-
-class Outbox:
-    """Commands that are sent when what they follow from is kept."""
-
-    def __init__(self, agents: Agents) -> None:
-        self._agents = agents
-        self._waiting: list[tuple[str, AgentCommand]] = []
-
-    def tell(self, node: str, command: AgentCommand) -> None:
-        """Hold a command back until `send`."""
-        self._waiting.append((node, command))
-
-    def send(self) -> None:
-        """Hand over all that is held back."""
-        waiting, self._waiting = self._waiting, []
-        for node, command in waiting:
-            self._agents.tell(node, command)
 
 
 class RealCluster:
@@ -281,7 +256,7 @@ class RealCluster:
             up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
             facts.add_node(name, kind, up=up, changed=changed)
         for record in self._active():
-            _add_job(facts, record, now, self._start_cost_s)
+            add_job(facts, record, now, self._start_cost_s)
         self._seen = Snapshot.of(facts, self._zoo)
         return self._seen
 
@@ -318,40 +293,8 @@ class RealCluster:
         self._history.changed(record)
 
 
-def words(job: Job) -> tuple[str, ...]:
-    """The command of a job; InputError if its quotes do not match."""
-    try:
-        return tuple(shlex.split(job.command))
-    except ValueError as error:
-        raise InputError(f"is no command: {error}", field=f"command of job {job.job_id}", value=job.command) from None
-
-
 def _ledger(cluster: Cluster) -> Ledger:
     ledger = Ledger()
     for number, name in enumerate(cluster.node_names):
         ledger.add_node(name, cluster.kinds[cluster.node_kind[number]])
     return ledger
-
-
-def _add_job(facts: Facts, record: JobRecord, now: float, start_cost_s: float) -> None:
-    target, attempt = record.target, record.attempt
-    if target is None:
-        facts.add_job(record.job, **_so_far(record, now))
-        return
-    here = attempt if attempt is not None and not attempt.leaving else None
-    since = now if here is None else here.told_s
-    works = max(since + start_cost_s, now) if here is None or here.working_s is None else here.working_s
-    facts.add_job(record.job, **_so_far(record, now), held_since_s=since, works_from_s=works)
-    places = [(part.node, int(part.gpu or 0)) for part in target.parts]
-    amounts: dict[str, Any] = {name: target.total(name) for name in RESOURCES}
-    facts.hold(record.job.job_id, places, **amounts)
-
-
-def _so_far(record: JobRecord, now: float) -> dict[str, float]:
-    work = record.job.iterations
-    return {
-        "done_iterations": min(float(record.done_steps), LARGEST if math.isnan(work) else work),
-        "attained_s": record.held_s(now),
-        "waiting_since_s": record.waiting_since_s,
-        "longest_wait_s": record.longest_wait_s,
-    }

@@ -19,12 +19,13 @@ from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo
 from gpuyard.results import claim
 from gpuyard.runtime.addresses import RunningScheduler, SchedulerAddress, sockets_folder
-from gpuyard.runtime.attempts import Patience
 from gpuyard.runtime.clock import Anchor, MachineClock
 from gpuyard.runtime.fleet import AgentFleet, LocalFleet, adopt
 from gpuyard.runtime.launching import JobStarts
-from gpuyard.runtime.real_cluster import NewJob, RealCluster, RunRules
+from gpuyard.runtime.new_jobs import NewJob
+from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
+from gpuyard.runtime.settling import Patience
 from gpuyard.runtime.store import RunStore
 
 GATHER_S = 20.0

@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.workload import Job, Workload
-from gpuyard.runtime.real_cluster import NewJob
+from gpuyard.runtime.new_jobs import NewJob
 
 _FIELDS = tuple(each.name for each in fields(Job))
 
