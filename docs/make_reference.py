@@ -73,6 +73,22 @@ TIMELINE = {
     "ended": "`finished`, `preempted`, `moved`, `resized`, `failed`, or `running` at the end of the run",
 }
 
+ATTEMPTS = {
+    "job_id": "whose attempt it is",
+    "attempt": "its number, from 1",
+    "asked_s": "when it was decided that the job should run there",
+    "start_s": "when its processes were started: all that it needed was free",
+    "working_s": "when its first step began; null: none did",
+    "stop_asked_s": "when it was told to save and leave; null: it was not",
+    "end_s": "when the last of its processes was gone",
+    "first_step": "steps behind the job when it began",
+    "last_step": "steps behind the job, and kept, when it ended",
+    "saves": "checkpoints that it wrote",
+    "save_s": "what these took together, in seconds of the machine",
+    "load_s": "what loading the last one took, in seconds of the machine",
+    "ended": "`finished`, `preempted`, `moved` or `failed`",
+}
+
 PROGRAMS = {
     "program": "number of the process, from 0",
     "command": "what was run",
@@ -204,8 +220,8 @@ QUEUES = {
 }
 
 COLUMNS = {
-    "jobs": JOBS, "timeline": TIMELINE, "programs": PROGRAMS, "steps": STEPS, "requests": REQUESTS,
-    "stage_requests": STAGE_REQUESTS, "slices": SLICES,
+    "jobs": JOBS, "timeline": TIMELINE, "attempts": ATTEMPTS, "programs": PROGRAMS,
+    "steps": STEPS, "requests": REQUESTS, "stage_requests": STAGE_REQUESTS, "slices": SLICES,
     "services": SERVICES, "completions": COMPLETIONS, "processes": PROCESSES, "queues": QUEUES,
 }  # fmt: skip
 

@@ -33,7 +33,7 @@ def test_the_rules_are_read_from_the_architecture_page() -> None:
     assert STATED.layers[0] == ["cli"]
     assert STATED.layers[-1] == ["core"]
     assert {"simulation", "emulation"} <= {name for level in STATED.layers if len(level) > 1 for name in level}
-    assert {layer for layer, _ in STATED.parts} == {"cli", "emulation", "policies", "serving"}
+    assert {layer for layer, _ in STATED.parts} == {"cli", "client", "emulation", "policies", "runtime", "serving"}
 
 
 RULES = Rules.read(

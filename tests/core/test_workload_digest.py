@@ -10,7 +10,7 @@ import pytest
 from gpuyard.core.workload import Job, Workload
 
 JOBS = [
-    Job(1, 0.0, 1, "res50", iterations=100, tenant="vision"),
+    Job(1, 0.0, 1, "res50", iterations=100, tenant="vision", command="python train.py"),
     Job(2, 5.0, 2, "gnmt", iterations=50, cpus=4, memory_gb=32, storage_mbps=100, tenant="speech", gpu_types="V100"),
     Job(3, 9.0, 0.5, "res50", duration_s=3600, priority=2, tenant="vision"),
 ]
@@ -57,3 +57,8 @@ def test_number_ids_and_text_ids_are_not_the_same() -> None:
     assert replace(given, job_id=given.job_id.astype(np.str_)).digest() != given.digest()
     wider = given.job_id.astype("U20")
     assert replace(given, job_id=wider).digest() == replace(given, job_id=given.job_id.astype(np.str_)).digest()
+
+
+def test_a_workload_without_commands_has_the_digest_that_it_had_before_there_were_any() -> None:
+    jobs = [replace(job, command="") for job in JOBS]
+    assert Workload.from_jobs(jobs).digest() == "ce3ba637f2f62acb"

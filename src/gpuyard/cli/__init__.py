@@ -22,6 +22,11 @@ from gpuyard.core.interrupts import ending_interrupts
 
 COMMANDS = {
     "simulate": "Run one or many policies and loads on a simulated cluster.",
+    "run": "Run a workload with real processes on emulated GPUs, under the policies of the simulator.",
+    "queue": "Show the jobs of a running scheduler.",
+    "submit": "Hand a job to a running scheduler.",
+    "cancel": "End a job of a running scheduler.",
+    "logs": "Print what the processes of a job wrote.",
     "decide": "Print what a policy would do with the world that a snapshot shows.",
     "plan": "Cut GPUs into slices so that every service answers in time.",
     "serve": "Answer requests for inference by a plan of slices: for real, or in virtual time.",

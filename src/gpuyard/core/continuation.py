@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("job_id", "arrival_s", "gpus", "model", "iterations", "duration_s", "cpus", "memory_gb"),
-    *("storage_mbps", "tenant", "priority", "gpu_type"),
+    *("storage_mbps", "tenant", "priority", "gpu_type", "command"),
 )
 """The columns of a workload."""
 
@@ -52,7 +52,7 @@ def join(first: Workload, whole: Workload) -> Workload:
     tail = whole.take(np.arange(len(first), len(whole)))
     parts = {name: (getattr(first, name), getattr(tail, name)) for name in COLUMNS}
     joined: dict[str, Any] = {}
-    for code, texts in (("model", "models"), ("tenant", "tenants"), ("gpu_type", "gpu_types")):
+    for code, texts in (("model", "models"), ("tenant", "tenants"), ("gpu_type", "gpu_types"), ("command", "commands")):
         known, others = getattr(first, texts), getattr(tail, texts)
         joined[texts] = (*known, *(text for text in others if text not in known))
         recode = np.array([joined[texts].index(text) for text in others], dtype=np.int32)

@@ -17,6 +17,7 @@ from gpuyard.core.workload_rules import as_numbers, as_priorities, check_jobs
 
 DEFAULT_TENANT = "default"
 ANY_TYPE = ""
+NO_COMMAND = ""
 
 Origin = Literal["drawn", "philly", "recorded"]
 """Where arrivals come from: drawn here, Philly's log, or any other list of jobs."""
@@ -44,6 +45,8 @@ class Job:
     priority: int = 0
     gpu_types: str = ANY_TYPE
     """Types this job can use, joined by '|'; empty means any."""
+    command: str = NO_COMMAND
+    """What its processes run, as words of a shell without one; empty: the trainer of its model."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Workload:
     priority: NDArray[np.int32]
     gpu_type: NDArray[np.int32]
     gpu_types: tuple[str, ...]
+    command: NDArray[np.int32]
+    commands: tuple[str, ...]
     source: str = "memory"
     notes: tuple[str, ...] = field(default=())
     origin: Origin = "recorded"
@@ -82,7 +87,7 @@ class Workload:
         for job in rows:
             check_kind(job, "jobs", "jobs of class Job", Job)
             check_kind(job.job_id, "job_id", "a whole number or text", int, str, np.integer)
-            for name in ("model", "tenant", "gpu_types"):
+            for name in ("model", "tenant", "gpu_types", "command"):
                 check_kind(getattr(job, name), f"{name} of job {job.job_id}", "text", str)
         columns: dict[str, Sequence[Any]] = {
             name: [getattr(job, name) for job in rows] for name in Job.__dataclass_fields__
@@ -120,6 +125,7 @@ class Workload:
         model, models = coded("model", "")
         tenant, tenants = coded("tenant", DEFAULT_TENANT)
         gpu_type, gpu_types = coded("gpu_types", ANY_TYPE)
+        command, commands = coded("command", NO_COMMAND)
         workload = cls(
             job_id=ids,
             arrival_s=numbers("arrival_s"),
@@ -136,6 +142,8 @@ class Workload:
             priority=as_priorities(numbers("priority", 0.0), source, number_of),
             gpu_type=gpu_type,
             gpu_types=gpu_types,
+            command=command,
+            commands=commands,
             source=source,
             notes=tuple(notes),
         )
@@ -193,6 +201,7 @@ class Workload:
             tenant=self.tenants[self.tenant[index]],
             priority=int(self.priority[index]),
             gpu_types=self.gpu_types[self.gpu_type[index]],
+            command=self.commands[self.command[index]],
         )
 
     def at_once(self) -> Workload:
@@ -202,7 +211,11 @@ class Workload:
     def digest(self) -> str:
         """Return a fingerprint of what the jobs are, in every column, wherever they were read from."""
         return digest_columns(
-            {name: self._column(name) for name in vars(self) if isinstance(getattr(self, name), np.ndarray)}
+            {
+                name: self._column(name)
+                for name in vars(self)
+                if isinstance(getattr(self, name), np.ndarray) and (name != "command" or self.commands != (NO_COMMAND,))
+            }
         )
 
     def _column(self, name: str) -> NDArray[Any] | CodedText:

@@ -95,7 +95,8 @@ class _File(_Strict):
 
 
 _NODE_FIELDS = ("gpus", *RESOURCES, "gpu_type", "gpu_memory_gb")
-_JOB_FIELDS = tuple(each.name for each in fields(Job))
+_JOB_FIELDS = tuple(each.name for each in fields(Job) if each.name != "command")
+"""What a job runs is no matter of a decision."""
 _PROGRESS = (
     "done_iterations",
     "attained_s",

@@ -1,7 +1,9 @@
 """The run folder: what every engine writes and every report reads."""
 
 from gpuyard.results.folders import is_run
+from gpuyard.results.inputs import run_inputs
 from gpuyard.results.leftovers import tidy
+from gpuyard.results.locks import claim
 from gpuyard.results.naming import folder_name
 from gpuyard.results.programs import summarise_programs
 from gpuyard.results.reservation import Reservation, check_writable, reserve, reserve_next
@@ -20,12 +22,14 @@ __all__ = [
     "Run",
     "StageFigures",
     "check_writable",
+    "claim",
     "folder_name",
     "is_run",
     "load_run",
     "notes_of",
     "reserve",
     "reserve_next",
+    "run_inputs",
     "summarise",
     "summarise_programs",
     "summarise_serving",

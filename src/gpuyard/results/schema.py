@@ -75,6 +75,27 @@ TIMELINE = TableSchema(
     },
 )
 
+ATTEMPTS = TableSchema(
+    "attempts",
+    "one row for each time that a job was started, of runs with real processes",
+    {
+        "job_id": pl.Int64(),
+        "attempt": pl.Int32(),
+        "asked_s": pl.Float64(),
+        "start_s": pl.Float64(),
+        "working_s": pl.Float64(),
+        "stop_asked_s": pl.Float64(),
+        "end_s": pl.Float64(),
+        "first_step": pl.Int64(),
+        "last_step": pl.Int64(),
+        "saves": pl.Int32(),
+        "save_s": pl.Float64(),
+        "load_s": pl.Float64(),
+        "ended": pl.String(),
+    },
+    nullable=frozenset({"working_s", "stop_asked_s"}),
+)
+
 PROGRAMS = TableSchema(
     "programs",
     "one row for each process that used an emulated GPU",
@@ -230,7 +251,8 @@ QUEUES = TableSchema(
 TABLES = {
     table.name: table
     for table in (
-        JOBS, TIMELINE, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS, SLICES, SERVICES, COMPLETIONS, PROCESSES, QUEUES
+        *(JOBS, TIMELINE, ATTEMPTS, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS),
+        *(SLICES, SERVICES, COMPLETIONS, PROCESSES, QUEUES),
     )
 }  # fmt: skip
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gpuyard._version import __version__
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.forks import check_fork
 from gpuyard.core.interrupts import interrupts_between_steps, interrupts_held_back
@@ -21,7 +20,7 @@ from gpuyard.policies.decide import decide
 from gpuyard.policies.plan import REASONS
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo, load_zoo
-from gpuyard.results import Run, summarise
+from gpuyard.results import Run, run_inputs, summarise
 from gpuyard.simulation.compiling import load_kernels
 from gpuyard.simulation.node_order import NodeOrder
 from gpuyard.simulation.opening import find_policy, open_cluster
@@ -85,30 +84,11 @@ def _starvation(starts: int, options: Options) -> list[str]:
 def _inputs(
     cluster: Cluster, workload: Workload, policy: Policy, options: Options, load: float | None
 ) -> dict[str, Any]:
-    """What the run was made from: equal inputs and version give equal runs."""
-    return {
-        "version": __version__,
-        "world": "simulated",
-        "policy": policy.name,
-        "faithful": options.faithful,
-        "load": load,
-        "cluster": {
-            "text": str(cluster),
-            "nodes": cluster.nodes,
-            "gpus": cluster.total_gpus,
-            "groups": [asdict(group) for group in cluster.groups],
-        },
-        "workload": {
-            "source": workload.source,
-            "jobs": len(workload),
-            "digest": workload.digest(),
-            "measured_digest": _measured(workload, options).digest(),
-            "notes": list(workload.notes),
-        },
-        "window": list(options.window) if options.window else None,
-        "seed": options.seed,
-        "options": asdict(options),
-    }
+    """What the run was made from."""
+    return run_inputs(
+        "simulated", policy.name, cluster, workload, measured=_measured(workload, options), faithful=options.faithful,
+        load=load, window=list(options.window) if options.window else None, seed=options.seed, options=asdict(options),
+    )  # fmt: skip
 
 
 def _measured(workload: Workload, options: Options) -> Workload:

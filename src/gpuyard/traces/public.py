@@ -60,7 +60,7 @@ def jobs_from(
 _CALENDAR = 1e9
 """A first arrival above this is a date in seconds since 1970."""
 
-_TEXTS = frozenset({"model", "tenant", "gpu_types"})
+_TEXTS = frozenset({"model", "tenant", "gpu_types", "command"})
 
 
 def _runnable(columns: Columns, said: list[str]) -> NDArray[np.bool_]:

@@ -60,8 +60,18 @@ def _iterations(workload: Workload, iteration_s: Mapping[str, float] | None) -> 
 
 def _columns(workload: Workload) -> dict[str, Any]:
     """Return the workload's columns by the names of Job's fields; None for those that hold only the default."""
-    coded = {"model": workload.models, "tenant": workload.tenants, "gpu_types": workload.gpu_types}
-    codes = {"model": workload.model, "tenant": workload.tenant, "gpu_types": workload.gpu_type}
+    coded = {
+        "model": workload.models,
+        "tenant": workload.tenants,
+        "gpu_types": workload.gpu_types,
+        "command": workload.commands,
+    }
+    codes = {
+        "model": workload.model,
+        "tenant": workload.tenant,
+        "gpu_types": workload.gpu_type,
+        "command": workload.command,
+    }
     columns: dict[str, Any] = {}
     for name in Job.__dataclass_fields__:
         if name in coded:

@@ -22,7 +22,7 @@ HEADING = "gpuyard"
 VERSION = "workload/1"
 
 REQUIRED = ("job_id", "arrival_s", "gpus", "model")
-TEXTS = frozenset({"model", "tenant", "gpu_types"})
+TEXTS = frozenset({"model", "tenant", "gpu_types", "command"})
 WHOLE_NUMBERS = frozenset({"priority"})
 DEFAULTS: dict[str, Any] = {
     name: spec.default for name, spec in Job.__dataclass_fields__.items() if name not in REQUIRED

@@ -1,0 +1,165 @@
+"""`gpuyard run`."""
+
+from __future__ import annotations
+
+import signal
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.progress import Progress
+from gpuyard.cli.simulate import COLUMNS
+from gpuyard.cli.simulation_options import given, with_simulation_options
+
+if TYPE_CHECKING:
+    from gpuyard.core.cluster import Cluster
+    from gpuyard.policies.policy import Policy
+    from gpuyard.profiles import Zoo
+    from gpuyard.results import Run
+    from gpuyard.runtime.new_jobs import NewJob
+    from gpuyard.runtime.real_cluster import RealCluster
+    from gpuyard.runtime.scheduler import Scheduler
+    from gpuyard.simulation.options import Options
+
+SIMULATED_ONLY = ("faithful", "failures", "failure_rate", "repair_time", "window", "timeline", "opt_time_limit")
+"""Options of a simulation that real jobs have no use for."""
+BEATS_A_ROUND = 40
+SHORTEST_BEAT_S, LONGEST_BEAT_S = 0.05, 1.0
+SHORTEST_LEASE_S = 60.0
+
+
+@with_simulation_options
+def run(
+    *,
+    jobs_file: Annotated[Path | None, typer.Argument(metavar="[WORKLOAD]", help="As --workload.")] = None,
+    speed: Annotated[float, typer.Option(metavar="X", min=1e-3, help="Emulated seconds in a second.")] = 1.0,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folder.")] = Path("runs"),
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the run keeps what it must not lose. [OUT/RUN-state]")
+    ] = None,
+    tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a job is given up.")] = 3,
+    leave: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to save and leave.")] = 30.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")] = False,
+    format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
+    **values: Any,
+) -> None:
+    """Run a workload with real processes on emulated GPUs, under the policies of the simulator.
+
+    Takes what simulate takes. Jobs name their command, or only a model, which then is emulated. Without a workload it
+    waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
+    """
+    from gpuyard.results import check_writable, reserve_next
+    from gpuyard.simulation.study import run_name
+
+    inputs = _inputs(given(values), jobs_file)
+    check_writable(out)
+    name = f"real-{run_name(inputs.options)}"
+    began, cpu = time.monotonic(), time.process_time()
+    with reserve_next(out / name) as place:
+        folder = state or out / f"{place.target.name}-state"
+        scheduler = _scheduler(inputs, folder, speed, tries, leave)
+        if not quiet:
+            say(f"state: {folder}; after a crash, the same command with --state {folder} goes on from there")
+        world = scheduler.world
+        with Progress(len(world.records), "jobs", quiet=quiet) as progress:
+            _end_when_told(world)
+            scheduler.run(
+                lambda: progress.update(sum(each.state.over for each in world.records.values()), len(world.records))
+            )
+        timing = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.monotonic() - began}
+        found = _made(inputs, scheduler, timing).save(place)
+        scheduler.close()
+    emit([found.summary | {"world": found.world}], format, columns=COLUMNS if format == Format.table else None)
+    if format == Format.table and not quiet:
+        say(f"run: {found.path}")
+    for note in found.info["notes"] if not quiet else ():
+        say(f"note: {note}")
+    if not found.info["complete"]:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Inputs:
+    """What is run; no jobs, but those that are submitted, if no workload is named."""
+
+    cluster: Cluster
+    policy: Policy
+    zoo: Zoo
+    options: Options
+    load: float | None
+    jobs: list[NewJob]
+    source: str
+
+
+def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
+    from gpuyard import traces
+    from gpuyard.core.errors import InputError
+    from gpuyard.profiles import load_zoo
+    from gpuyard.runtime.new_jobs import NewJob
+    from gpuyard.simulation.opening import find_policy
+    from gpuyard.simulation.options import make_options
+    from gpuyard.simulation.study import prepare
+
+    for name in SIMULATED_ONLY:
+        if name in chosen:
+            raise InputError("is for simulations only", field=name.replace("_", "-"), value=chosen[name])
+    if jobs_file is not None:
+        chosen["workload"] = str(jobs_file)
+    policies, loads = chosen.pop("policy", ["fifo+tune"]), chosen.pop("load", [None])
+    if len(policies) > 1 or len(loads) > 1:
+        rule = "one run has one policy and one load"
+        raise InputError(rule, field="policy", value=", ".join(policies), hint="'gpuyard simulate' takes several")
+    options = make_options(chosen | {"policy": policies[0], "load": loads[0]})
+    makes_jobs = options.workload is not None or options.jobs is not None
+    if not makes_jobs:
+        zoo = load_zoo([Path(file) for file in options.profiles])
+        cluster = traces.read_cluster(options.cluster)
+        return _Inputs(cluster, find_policy(options.policy, options), zoo, options, None, [], "submitted")
+    study = prepare(options)
+    here = str(Path.cwd())
+    jobs = [NewJob(study.workload.job(number), here) for number in range(len(study.workload))]
+    return _Inputs(study.cluster, study.policy, study.zoo, study.options, study.load, jobs, study.workload.source)
+
+
+def _scheduler(inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s: float) -> Scheduler:
+    from gpuyard.runtime.real_cluster import RunRules
+    from gpuyard.runtime.scheduler import RunSettings, Scheduler
+    from gpuyard.runtime.settling import Patience
+
+    options = inputs.options
+    round_s = options.round_s / speed
+    rules = RunRules(
+        options.round_s, tuple(options.quota.items()), options.restart_cost_s, options.migration_cost_s,
+        options.recorded_on, serves=not inputs.jobs,
+    )  # fmt: skip
+    beat_s = min(max(round_s / BEATS_A_ROUND, SHORTEST_BEAT_S), LONGEST_BEAT_S)
+    settings = RunSettings(
+        folder, speed, options.checkpoint_every_s, max(SHORTEST_LEASE_S, 2 * round_s), rules,
+        Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": "emulated"},
+    )  # fmt: skip
+    scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings)
+    scheduler.take(inputs.jobs)
+    return scheduler
+
+
+def _end_when_told(world: RealCluster) -> None:
+    """Let all jobs save and leave when this process is asked to end."""
+
+    def ask(_number: int, _frame: Any) -> None:
+        world.post(lambda _now: world.end())
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+
+
+def _made(inputs: _Inputs, scheduler: Scheduler, timing: dict[str, float]) -> Run:
+    from gpuyard.runtime.run_folder import make_run
+
+    return make_run(
+        scheduler.world, scheduler.store, inputs.zoo, policy=inputs.policy.name, load=inputs.load, timing=timing,
+        source=inputs.source, seed=inputs.options.seed, options=asdict(inputs.options),
+    )  # fmt: skip

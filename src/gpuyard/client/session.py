@@ -1,0 +1,138 @@
+"""One process of a job, as the agent of its node knows it: what it may do, and how far it is.
+
+A thread of its own tells the agent every beat; the training thread only looks at a number.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, VERSION, messages
+
+SOCKET, JOB, ATTEMPT, RANK = "GPUYARD_AGENT", "GPUYARD_JOB", "GPUYARD_ATTEMPT", "GPUYARD_RANK"
+CHECKPOINTS, SAVE_EVERY = "GPUYARD_CHECKPOINTS", "GPUYARD_SAVE_EVERY_S"
+SPEED = "GPUYARD_RUN_SPEED"
+SYNTHETIC = "GPUYARD_SYNTHETIC"
+ANSWER_S = 30.0
+"""How long an answer of the agent may take: it is on the same machine."""
+
+
+@dataclass(frozen=True)
+class RankName:
+    """Which process of which job this is, and in which of its attempts."""
+
+    job: str
+    attempt: int
+    rank: int
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> RankName:
+        """As the agent that started it says."""
+        return cls(environment[JOB], int(environment[ATTEMPT]), int(environment[RANK]))
+
+
+class AgentSession:
+    """Joined to an agent: the lease, and what the agent is told."""
+
+    def __init__(self, socket: str, name: RankName) -> None:
+        import grpc
+
+        self._messages = messages()
+        self._channel = grpc.insecure_channel(f"unix:{socket}")
+        self._calls = {
+            call: self._channel.unary_unary(
+                f"/{NODE}/{call}",
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=self._messages[answer].FromString,
+            )
+            for call, answer in NODE_CALLS.items()
+        }
+        self.name = name
+        self.progress = self._messages["Progress"](
+            rank=self._messages["Rank"](job=name.job, attempt=name.attempt, rank=name.rank)
+        )
+        self.step = 0
+        self.changed = threading.Condition()
+        self._over = threading.Event()
+        request = self._messages["JoinRequest"](rank=self.progress.rank, version=VERSION, pid=os.getpid())
+        joined = self._ask("Join", request)
+        self.total_steps, self._beat_s = int(joined.total_steps), float(joined.beat_s)
+        self.lease = joined.lease
+        self._thread = threading.Thread(target=self._beat, name="gpuyard", daemon=True)
+
+    def begin(self, step: int) -> None:
+        """Say that the first step is about to begin, and go on telling."""
+        self.step = self.progress.loaded_step = self.progress.saved_step = step
+        self.progress.working = True
+        self.report()
+        self._thread.start()
+
+    def report(self) -> None:
+        """Tell how far it is, and hear what holds now."""
+        self.progress.step = self.step
+        answer = self._ask("Report", self.progress)
+        with self.changed:
+            self.lease = answer.lease
+            self.changed.notify_all()
+
+    def go_until(self) -> int:
+        """The number of steps up to which nothing has to be asked."""
+        lease = self.lease
+        most = self.total_steps if self.total_steps >= 0 else 1 << 62
+        if lease.limit != NO_LIMIT:
+            return min(int(lease.limit), most)
+        return self.step if lease.stop else most
+
+    @property
+    def finished(self) -> bool:
+        """Whether all steps of the job are done."""
+        return 0 <= self.total_steps <= self.step
+
+    def must_leave(self) -> bool:
+        """Whether the lease ends at this very step."""
+        lease = self.lease
+        return bool(lease.stop) and (lease.limit == NO_LIMIT or self.step >= lease.limit)
+
+    def wait_for_more(self) -> None:
+        """Wait until the lease reaches further, or ends here."""
+        self.report()
+        with self.changed:
+            while self.step >= self.go_until() and not self.must_leave():
+                self.changed.wait(self._beat_s)
+
+    def note_save(self, seconds: float, error: str = "") -> None:
+        """A checkpoint has been written, or could not be."""
+        self.progress.saves += 1
+        self.progress.save_s += seconds
+        self.progress.error = error
+        if not error:
+            self.progress.saved_step = self.step
+
+    def leave(self) -> None:
+        """Say that this process is about to end: all steps are done, or the lease is over."""
+        self._over.set()
+        self.progress.step = self.step
+        self._ask("Leave", self._messages["LeaveRequest"](progress=self.progress, finished=self.finished))
+
+    def _beat(self) -> None:
+        import grpc
+
+        while not self._over.wait(self._beat_s):
+            try:
+                self.report()
+            except grpc.RpcError:
+                time.sleep(self._beat_s)  # without an agent this process is about to be ended
+
+    def _ask(self, call: str, request: Any) -> Any:
+        return self._calls[call](request, timeout=ANSWER_S, wait_for_ready=True)
+
+
+def join_agent(environment: Mapping[str, str] = os.environ) -> AgentSession | None:
+    """Join the agent that started this process; None where no agent did."""
+    socket = environment.get(SOCKET)
+    return AgentSession(socket, RankName.of(environment)) if socket else None

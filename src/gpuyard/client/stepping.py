@@ -1,0 +1,95 @@
+"""`steps`: a loader whose iteration a scheduler can end at any step, and that goes on there in another process."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from gpuyard.client.saving import Load, Save, Saver
+from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, join_agent
+
+T = TypeVar("T")
+
+
+class LeaseEnded(SystemExit):
+    """The scheduler needs the GPUs elsewhere: the state is saved, and the script ends here to go on later."""
+
+
+def steps(
+    loader: Iterable[T], *, save: Save | None = None, load: Load | None = None, every_rank: bool = False
+) -> Iterable[T]:
+    """Iterate over a loader as one step each, under a scheduler if there is one; without, this is the loader itself.
+
+    `save(path)` writes the state of training to a file or folder, `load(path)` reads it back. The first process of a
+    job saves, or every one to a place of its own (`every_rank`). When the lease ends, the state is saved and
+    `LeaseEnded`, a SystemExit, ends the script; started again, it goes on from there.
+    """
+    if not os.environ.get(SOCKET):
+        return loader
+    return Steps(loader, save, load, every_rank=every_rank)
+
+
+class Steps(Generic[T]):
+    """The loader of a script that runs under a scheduler. It may be iterated over once for each epoch."""
+
+    def __init__(self, loader: Iterable[T], save: Save | None, load: Load | None, *, every_rank: bool = False) -> None:
+        session = join_agent()
+        assert session is not None, "steps() makes no Steps without an agent"
+        self._loader, self._session = loader, session
+        self._saver = Saver(session, save, every_rank=every_rank)
+        self._synthetic = bool(os.environ.get(SYNTHETIC))
+        self.over = False
+        """Whether all steps of the job are done."""
+        self._saver.begin(load)
+
+    @property
+    def done(self) -> int:
+        """Steps behind this job, those of earlier processes too."""
+        return self._session.step
+
+    @property
+    def cpus(self) -> float:
+        """CPUs of this job on this node; they may change from one step to the next."""
+        return float(self._session.lease.cpus)
+
+    def save(self) -> None:
+        """Write a checkpoint now."""
+        self._saver.save()
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[T]:
+        session, saver, monotonic = self._session, self._saver, time.monotonic
+        for batch in self._batches():
+            if session.step >= session.go_until() or monotonic() >= saver.next_at:
+                self._pause(session)
+                if self.over:
+                    return
+            yield batch
+            session.step += 1
+
+    def _batches(self) -> Iterator[T]:
+        """The loader's, or its first one for ever, if only the GPU is to be measured."""
+        if not self._synthetic:
+            yield from self._loader
+            return
+        first = next(iter(self._loader))
+        while True:
+            yield first
+
+    def _pause(self, session: AgentSession) -> None:
+        """What is to be done between two steps: save, end, or wait for a longer lease."""
+        if time.monotonic() >= self._saver.next_at:
+            self._saver.save()
+        while session.step >= session.go_until():
+            if session.finished or session.must_leave():
+                self._saver.save()
+                session.leave()
+                self.over = session.finished
+                if self.over:
+                    return
+                raise LeaseEnded(0)
+            session.wait_for_more()

@@ -1,0 +1,1 @@
+"""Real jobs: processes that train, on this machine or many, under the same policies as the simulator's."""

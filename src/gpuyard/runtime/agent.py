@@ -1,0 +1,259 @@
+"""The agent of one node: starts the processes of jobs, tells them their leases, and tells the scheduler of them.
+
+It knows nothing of policies and keeps nothing on disk. If it dies, its processes die with it; if the scheduler dies, it
+goes on until one is back, or until its leases are over.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from gpuyard.client.control import ATTACH, NODE, NODE_CALLS, NODE_TAKES, SCHEDULER, VERSION, messages
+from gpuyard.client.session import ATTEMPT, JOB, RANK, SOCKET, RankName
+from gpuyard.runtime.addresses import AgentSettings, open_channel
+from gpuyard.runtime.rank_process import RankProcess
+from gpuyard.runtime.wire import rank_name
+
+RECONNECT_S = 0.2
+THREADS = 16
+
+
+@dataclass
+class RunningRank:
+    """One process, and what was last said about it, either way."""
+
+    process: RankProcess
+    lease: Any
+    total_steps: int
+    progress: Any
+    left: bool = False
+    finished: bool = False
+
+
+@dataclass
+class NodeAgent:
+    """What runs on this node."""
+
+    settings: AgentSettings
+    ranks: dict[RankName, RunningRank] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._messages = messages()
+        self._lock = threading.RLock()
+        self._spawn: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._up: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._exits: dict[int, Any] = {}
+        """That the scheduler has not acknowledged."""
+        self._numbers = itertools.count(1)
+        self._told: set[RankName] = set()
+        self._over = threading.Event()
+        self._heard = time.monotonic()
+
+    # What processes of jobs ask
+
+    def answer(self, call: str, request: Any) -> Any:
+        """Answer a process of a job."""
+        rank = request.rank if call != "Leave" else request.progress.rank
+        with self._lock:
+            running = self.ranks.get(rank_name(rank))
+            if running is None:
+                raise KeyError(f"{rank.job}, attempt {rank.attempt}, rank {rank.rank} is none of this node's")
+            if call == "Join":
+                running.progress.joined = True
+                return self._messages["JoinResponse"](
+                    total_steps=running.total_steps, beat_s=self.settings.beat_s, lease=running.lease
+                )
+            first = not running.progress.working
+            running.progress = request if call == "Report" else request.progress
+            self._told.add(rank_name(rank))
+            if call == "Report":
+                if first or running.lease.limit == request.step:
+                    self._tell_progress()
+                return self._messages["ReportResponse"](lease=running.lease)
+            running.left, running.finished = True, request.finished
+            return self._messages["LeaveResponse"]()
+
+    # What the scheduler says
+
+    def run(self) -> None:
+        """Serve until the scheduler says that it is over, or nothing was heard of it for longer than a lease."""
+        server = self._serve()
+        listener = threading.Thread(target=self._listen, name="scheduler", daemon=True)
+        listener.start()
+        try:
+            while not self._over.is_set():
+                try:
+                    self._start(self._spawn.get(timeout=self.settings.beat_s))  # the thread that starts must not end
+                except queue.Empty:
+                    with self._lock:
+                        self._tell_progress()
+                    self._end_leases_if_alone()
+        finally:
+            for running in list(self.ranks.values()):
+                running.process.kill()
+            server.stop(0)
+
+    def _serve(self) -> grpc.Server:
+        kinds = self._messages
+
+        def handler(call: str) -> Any:
+            def answer(request: Any, context: grpc.ServicerContext) -> Any:
+                try:
+                    return self.answer(call, request)
+                except KeyError as error:
+                    context.abort(grpc.StatusCode.NOT_FOUND, str(error))
+
+            return grpc.unary_unary_rpc_method_handler(
+                answer, kinds[NODE_TAKES[call]].FromString, lambda message: message.SerializeToString()
+            )
+
+        server = grpc.server(ThreadPoolExecutor(THREADS))
+        server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(NODE, {call: handler(call) for call in NODE_CALLS}),)
+        )
+        server.add_insecure_port(f"unix:{self.settings.socket}")
+        server.start()
+        return server
+
+    def _listen(self) -> None:
+        while not self._over.is_set():
+            try:
+                with open_channel(self.settings.scheduler) as channel:
+                    self._attend(channel)
+            except grpc.RpcError:
+                pass
+            time.sleep(RECONNECT_S)
+
+    def _attend(self, channel: grpc.Channel) -> None:
+        attach = channel.stream_stream(
+            f"/{SCHEDULER}/{ATTACH}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=self._messages["ToAgent"].FromString,
+        )
+        with self._lock:
+            self._up = queue.SimpleQueue()
+            self._up.put(self._messages["FromAgent"](hello=self._hello()))
+        mine = self._up
+        try:
+            for told in attach(_all_of(mine), wait_for_ready=True, metadata=self.settings.scheduler.metadata()):
+                self._heard = time.monotonic()
+                self._obey(told)
+        finally:
+            mine.put(None)
+
+    def _hello(self) -> Any:
+        return self._messages["Hello"](
+            node=self.settings.node, version=VERSION,
+            ranks=[running.progress for running in self.ranks.values()], exits=list(self._exits.values()),
+        )  # fmt: skip
+
+    def _obey(self, told: Any) -> None:
+        what = told.WhichOneof("parameter_choice")
+        if what == "start":
+            self._spawn.put(told.start)
+        elif what == "change":
+            self._change(told.change)
+        elif what == "kill":
+            self._kill(told.kill)
+        elif what == "acknowledge":
+            with self._lock:
+                self._exits.pop(told.acknowledge.number, None)
+        elif what == "shutdown":
+            self._over.set()
+
+    def _start(self, start: Any) -> None:
+        for rank, gpu in zip(start.ranks, start.gpus, strict=True):
+            name = RankName(start.job, start.attempt, rank)
+            with self._lock:
+                if name in self.ranks:
+                    continue
+                progress = self._messages["Progress"](
+                    rank=self._messages["Rank"](job=name.job, attempt=name.attempt, rank=rank)
+                )
+                try:
+                    process = self._launch(start, name, gpu)
+                except OSError as error:
+                    self._note_exit(progress, code=127, tail=f"cannot be started: {error}")
+                    continue
+                self.ranks[name] = RunningRank(process, start.lease, start.total_steps, progress)
+                process.watch()
+
+    def _launch(self, start: Any, name: RankName, gpu: int) -> RankProcess:
+        own = {
+            SOCKET: self.settings.socket, JOB: name.job, ATTEMPT: str(name.attempt), RANK: str(name.rank),
+            "LOCAL_RANK": str(list(start.gpus).index(gpu)),
+        }  # fmt: skip
+        log = Path(start.log if name.rank == 0 else f"{start.log}.{name.rank}")
+        environment = os.environ | dict(start.environment) | own | {"RANK": str(name.rank)}
+        return RankProcess(start.command, environment, start.directory, log, lambda code: self._ended(name, code))
+
+    def _change(self, change: Any) -> None:
+        with self._lock:
+            for name, running in self.ranks.items():
+                if (name.job, name.attempt) == (change.job, change.attempt):
+                    running.lease = change.lease
+                    if change.lease.stop and not running.progress.joined:
+                        running.process.end()  # it has nothing to save, or does not ask for its lease
+
+    def _kill(self, kill: Any) -> None:
+        with self._lock:
+            for name, running in self.ranks.items():
+                if (name.job, name.attempt) == (kill.job, kill.attempt):
+                    running.process.kill()
+
+    def _ended(self, name: RankName, code: int) -> None:
+        with self._lock:
+            running = self.ranks.pop(name)
+            self._told.discard(name)
+            tail = "" if running.left or not code else running.process.tail()
+            self._note_exit(running.progress, code=code, left=running.left, finished=running.finished, tail=tail)
+
+    def _note_exit(self, progress: Any, **how: Any) -> None:
+        gone = self._messages["Exited"](rank=progress.rank, number=next(self._numbers), last=progress, **how)
+        self._exits[gone.number] = gone
+        self._up.put(self._messages["FromAgent"](exited=gone))
+
+    def _tell_progress(self) -> None:
+        """Tell of all processes that have said anything since the last time."""
+        if self._told:
+            every = [self.ranks[name].progress for name in self._told if name in self.ranks]
+            self._told.clear()
+            self._up.put(self._messages["FromAgent"](progress=self._messages["ProgressList"](all=every)))
+
+    def _end_leases_if_alone(self) -> None:
+        """Let processes save and leave when nobody may count on them any more."""
+        if time.monotonic() - self._heard < self.settings.lease_s:
+            return
+        with self._lock:
+            for running in self.ranks.values():
+                running.lease.stop = True
+            if not self.ranks:
+                self._over.set()
+
+
+def _all_of(waiting: queue.SimpleQueue[Any]) -> Iterator[Any]:
+    """Messages as they come, until None does."""
+    while (message := waiting.get()) is not None:
+        yield message
+
+
+def main(path: str) -> None:
+    """Be the agent that a file of settings describes."""
+    NodeAgent(AgentSettings.read(Path(path))).run()
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1])

@@ -1,0 +1,77 @@
+"""What happened in a run, as it is written down: who held what, each attempt, and for what reason jobs waited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuyard.core.cluster import RESOURCES, Cluster
+from gpuyard.runtime.records import Attempt, JobRecord
+from gpuyard.runtime.store import RunStore
+
+NEXT_ROUND = "round"
+"""The reason to wait of a job that nobody has decided about, or that is about to start."""
+RUNS = ""
+"""It does not wait."""
+
+
+class History:
+    """Writes down what happens to jobs; what changed is kept when `keep` is called."""
+
+    def __init__(self, store: RunStore, cluster: Cluster, numbers: Mapping[str, int], iteration_s: Mapping[str, float]):
+        self._store, self._numbers, self._iteration_s = store, numbers, iteration_s
+        gpus = [int(count) for count in cluster.node_gpus]
+        self._first_gpu = {name: sum(gpus[:number]) for number, name in enumerate(cluster.node_names)}
+        self._changed: dict[str, JobRecord] = {}
+        self._rows: list[tuple[str, dict[str, Any]]] = []
+
+    def changed(self, record: JobRecord) -> None:
+        """Keep a job as it is now, together with all else that happens at this moment."""
+        self._changed[record.name] = record
+
+    def waited(self, record: JobRecord, now: float, reason: str) -> None:
+        """Count what a job has waited for its present reason, and from now on for another."""
+        if record.reason:
+            record.waits[record.reason] += max(now - record.reason_since_s, 0.0)
+        record.reason, record.reason_since_s = reason, now
+
+    def span(self, record: JobRecord, attempt: Attempt, now: float, how: str) -> None:
+        """Up to now a job held the same GPUs and amounts."""
+        lasted = now - attempt.span_s
+        done = (attempt.step - attempt.span_step) * self._iteration_s[record.name]
+        row: dict[str, Any] = {"job_id": record.job.job_id, "start_s": attempt.span_s, "end_s": now, "ended": how}
+        row["gpu_ids"] = [self._first_gpu[part.node] + int(part.gpu or 0) for part in attempt.grant.parts]
+        row |= {name: attempt.grant.total(name) for name in RESOURCES}
+        row["speed"] = done / lasted if lasted > 0 else 0.0
+        attempt.span_s, attempt.span_step = now, attempt.step
+        self._rows.append(("spans", row))
+
+    def ended(self, record: JobRecord, attempt: Attempt, now: float, how: str) -> None:
+        """An attempt is over."""
+        row = {
+            "job_id": record.job.job_id,
+            "attempt": attempt.number,
+            "asked_s": attempt.asked_s,
+            "start_s": attempt.told_s,
+            "working_s": attempt.working_s,
+            "stop_asked_s": attempt.stop_asked_s,
+            "end_s": now,
+            "first_step": attempt.first_step,
+            "last_step": record.saved_steps if how != "finished" else attempt.step,
+            "saves": attempt.saves,
+            "save_s": attempt.save_s,
+            "load_s": attempt.load_s,
+            "ended": how,
+        }
+        self._rows.append(("attempts", row))
+
+    def keep(self) -> None:
+        """Write all that happened since the last time: all of it or nothing."""
+        if not self._changed and not self._rows:
+            return
+        with self._store.together():
+            self._store.save((self._numbers[name], record) for name, record in self._changed.items())
+            for table, row in self._rows:
+                self._store.add(table, row)
+        self._changed.clear()
+        self._rows.clear()

@@ -1,0 +1,98 @@
+"""What the processes of a job are started with: a command, and an environment that tells who and where they are."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from gpuyard.client.session import CHECKPOINTS, SAVE_EVERY, SPEED
+from gpuyard.runtime.records import Attempt, JobRecord
+
+TRAINER = (sys.executable, "-m", "gpuyard.client.trainer")
+FIRST_PORT = 20000
+PORTS = 20000
+"""Of jobs with several processes, by which they find each other."""
+
+
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How an attempt is started on one node."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str]
+    log: str
+
+
+@dataclass(frozen=True)
+class JobStarts:
+    """Knows where a run's jobs keep what they save and write."""
+
+    folder: Path
+    speed: float
+    save_every_s: float
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Of nodes; those not named are this machine."""
+    emulated: Mapping[str, str] = field(default_factory=dict)
+    """Variables by which programs find emulated GPUs."""
+
+    def of(self, record: JobRecord, attempt: Attempt, node: str) -> Launch:
+        """The processes of an attempt on one node."""
+        home = job_folder(self.folder, record.name)
+        return Launch(record.command or TRAINER, self._environment(record, attempt, node, home), str(home / "log"))
+
+    def _environment(self, record: JobRecord, attempt: Attempt, node: str, home: Path) -> dict[str, str]:
+        parts = attempt.grant.parts
+        here = [part for part in parts if part.node == node]
+        gpus = ",".join(str(part.gpu) for part in here)
+        cpus = sum(part.amounts.get("cpus", 0.0) for part in here)
+        memory = sum(part.amounts.get("memory_gb", 0.0) for part in here)
+        nodes = attempt.grant.nodes
+        first = self.addresses.get(nodes[0], "127.0.0.1")
+        port = str(FIRST_PORT + (hash_of(record.name) + attempt.number) % PORTS)
+        start_rank = next(rank for rank, part in enumerate(parts) if part.node == node)
+        found = {
+            CHECKPOINTS: str(home / "checkpoints"),
+            SAVE_EVERY: repr(self.save_every_s),
+            SPEED: repr(self.speed),
+            "CUDA_VISIBLE_DEVICES": gpus,
+            "WORLD_SIZE": str(len(parts)),
+            "LOCAL_WORLD_SIZE": str(len(here)),
+            "MASTER_ADDR": first,
+            "MASTER_PORT": port,
+            "SYNERGY_JOB_ID": record.name,
+            "SYNERGY_ARCH": record.job.model,
+            "SYNERGY_CPU_THIS_SERVER": f"{cpus:g}",
+            "SYNERGY_MEM_THIS_SERVER": f"{memory:g}",
+            "SYNERGY_GPU_THIS_SERVER": str(len(here)),
+            "SYNERGY_GPUS_ALLOCATED": gpus,
+            "SYNERGY_TOTAL_ITERS": str(max(record.total_steps, 0)),
+            "SYNERGY_ELAPSED_ITERS": str(record.saved_steps),
+            "SYNERGY_LOG_DIR": str(home),
+        }
+        if len(parts) > 1:
+            found |= {
+                "SYNERGY_DISTRIBUTED": "1",
+                "SYNERGY_NNODES": str(len(nodes)),
+                "SYNERGY_MASTER_IP": first,
+                "SYNERGY_MASTER_PORT": port,
+                "SYNERGY_RANK": str(nodes.index(node)),
+                "SYNERGY_START_RANK": str(start_rank),
+                "SYNERGY_WORLD_SIZE": str(len(parts)),
+            }
+        return dict(self.emulated) | found
+
+
+def job_folder(folder: Path, name: str) -> Path:
+    """Where a job of a run keeps what it saves and writes."""
+    return folder / "jobs" / quote(name, safe="").replace(".", "%2E")[:LONGEST_NAME]
+
+
+def hash_of(text: str) -> int:
+    """A number of a text, the same in every process."""
+    return sum((position + 1) * ord(letter) for position, letter in enumerate(text))

@@ -1,0 +1,89 @@
+"""A run of real jobs as a run folder: the tables and figures that a simulated one has, and one of attempts."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuyard.core.cluster import CPU, MEMORY, Cluster
+from gpuyard.core.workload import Workload
+from gpuyard.policies.jobs import build_jobs
+from gpuyard.profiles import Zoo
+from gpuyard.results import TABLES, Run, run_inputs, summarise
+from gpuyard.runtime.real_cluster import RealCluster
+from gpuyard.runtime.records import JobRecord, JobState
+from gpuyard.runtime.store import RunStore
+
+
+def make_run(
+    world: RealCluster, store: RunStore, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
+    **further: Any,
+) -> Run:  # fmt: skip
+    """The run as it is now, whether all of it is over or not."""
+    records = list(world.records.values())
+    workload = Workload.from_jobs([record.job for record in records], source=str(further.pop("source", "jobs")))
+    jobs = _jobs_table(records, workload, world.cluster, zoo, world.rules.recorded_on)
+    timeline, attempts = (_table(store, name, table) for name, table in (("spans", "timeline"), ("attempts",) * 2))
+    end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]
+    cpu_seconds = timing.get("cpu_seconds")
+    summary = summarise(jobs, timeline, world.cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
+    info = run_inputs("emulated", policy, world.cluster, workload, load=load, **further) | {
+        "end_s": end_s,
+        "decisions": world.decisions,
+        "decision_lag_s": float(np.mean(world.lags_s)) if world.lags_s else 0.0,
+        "speed": world.clock.speed,
+        "complete": all(record.state.over for record in records),
+        "notes": _notes(records),
+        "machine": {"python": platform.python_version(), "system": platform.platform()},
+        "timing": timing,
+    }
+    return Run(info, {"jobs": jobs, "timeline": timeline, "attempts": attempts}, summary)
+
+
+def _notes(records: list[JobRecord]) -> list[str]:
+    left = [record for record in records if not record.state.over]
+    notes = [f"incomplete: {len(left)} of {len(records)} jobs are not finished"] if left else []
+    for record in records:
+        if record.state is JobState.FAILED:
+            notes.append(f"job {record.name} was given up after {record.attempts} attempts: {record.note}")
+    return notes
+
+
+def _jobs_table(
+    records: list[JobRecord], workload: Workload, cluster: Cluster, zoo: Zoo, recorded_on: str | None
+) -> pl.DataFrame:
+    built = build_jobs(workload, cluster, zoo, recorded_on=recorded_on, refuse=False)
+    by_arrival = sorted(records, key=lambda record: record.job.arrival_s)  # as a workload sorts them
+    rows = [
+        {
+            "job_id": record.job.job_id,
+            "model": record.job.model,
+            "gpus": record.job.gpus,
+            "arrival_s": record.job.arrival_s,
+            "finish_s": record.finish_s,
+            "start_s": record.start_s,
+            "iterations": float(max(record.total_steps, record.done_steps)),
+            "tenant": record.job.tenant,
+            "priority": record.job.priority,
+            "measured": True,
+            "held_s": record.attained_s,
+            "cpu_demand": float(built.demand[number, CPU]),
+            "memory_demand_gb": float(built.demand[number, MEMORY]),
+            "preemptions": record.preemptions,
+            "moves": record.moves,
+            "restarts": record.restarts,
+            **{f"wait_{name}_s": waited for name, waited in record.waits.items()},
+        }
+        for number, record in enumerate(by_arrival)
+    ]
+    return pl.DataFrame(rows, schema_overrides={"finish_s": pl.Float64(), "start_s": pl.Float64()})
+
+
+def _table(store: RunStore, rows: str, table: str) -> pl.DataFrame:
+    columns = TABLES[table].columns
+    found = store.rows(rows)
+    texts = any(isinstance(row["job_id"], str) for row in found)
+    return pl.DataFrame(found, schema=columns | ({"job_id": pl.String()} if texts else {}), strict=False)

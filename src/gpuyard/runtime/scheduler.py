@@ -1,0 +1,136 @@
+"""A run of real jobs from its beginning to its end: the world, its agents, and the controller that decides for it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError
+from gpuyard.policies.controller import control
+from gpuyard.policies.decide import decide
+from gpuyard.policies.policy import Policy
+from gpuyard.profiles import Zoo
+from gpuyard.results import claim
+from gpuyard.runtime.addresses import RunningScheduler, SchedulerAddress, sockets_folder
+from gpuyard.runtime.clock import Anchor, MachineClock
+from gpuyard.runtime.fleet import AgentFleet, LocalFleet, adopt
+from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.new_jobs import NewJob
+from gpuyard.runtime.real_cluster import RealCluster, RunRules
+from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
+from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.store import RunStore
+
+GATHER_S = 20.0
+"""How long agents are waited for before anything is decided, in seconds of the machine."""
+LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a run is done."""
+
+    state: Path
+    """Where it keeps what it must not lose."""
+    speed: float = 1.0
+    save_every_s: float = 1800.0
+    lease_s: float = 120.0
+    rules: RunRules = field(default_factory=RunRules)
+    patience: Patience = field(default_factory=Patience)
+    about: dict[str, str] = field(default_factory=dict)
+
+
+class Scheduler:
+    """Decides for real jobs until all are done, or it is told to end."""
+
+    def __init__(self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings) -> None:
+        self._policy, self._settings = policy, settings
+        settings.state.mkdir(parents=True, exist_ok=True)
+        self._claim = claim(settings.state)
+        if self._claim is None:
+            rule = "belongs to a scheduler that is running"
+            raise InputError(rule, file=settings.state, hint="'gpuyard queue' asks it")
+        self.store = RunStore(settings.state / "run.db")
+        anchor = self.store.meta("anchor")
+        self._clock = MachineClock(settings.speed, None if anchor is None else Anchor(**anchor))
+        self._agents = AttachedAgents()
+        launching = JobStarts(settings.state, settings.speed, settings.save_every_s)
+        self.world = RealCluster(
+            cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience
+        )
+        sockets = sockets_folder(settings.state)
+        self.address = SchedulerAddress(f"unix:{sockets / 'scheduler'}")
+        (sockets / "scheduler").unlink(missing_ok=True)
+        service = SchedulerService(self.world, self._agents, settings.about)
+        self._server, _ = serve(service, self.address, len(cluster.node_names))
+        self._fleet: AgentFleet = LocalFleet(
+            settings.state, sockets, self.address, settings.patience.beat_s, settings.lease_s,
+            adopt(self.store.meta("agents")),
+        )  # fmt: skip
+        self._over = threading.Event()
+        RunningScheduler(str(settings.state.resolve()), os.getpid(), self.address).announce()
+
+    def run(self, between: Callable[[], None] = lambda: None) -> int:
+        """Decide until there is nothing left to decide; returns how many decisions that took."""
+        nodes = self.world.cluster.node_names
+        for node in nodes:
+            if not self._fleet.lives(node):
+                self._fleet.start(node)
+        self.store.set_meta("agents", self._fleet.handles())
+        self._gather(nodes)
+        self.store.set_meta("anchor", vars(self._clock.begin()))
+        keeper = threading.Thread(target=self._keep_agents, name="fleet", daemon=True)
+        keeper.start()
+        try:
+            return control(self.world, partial(decide, self._policy), between)
+        finally:
+            self._over.set()
+            keeper.join()
+            self._agents.shut_down()
+            self._fleet.stop()
+            self._server.stop(0)
+
+    def take(self, jobs: Sequence[NewJob]) -> None:
+        """Begin with these jobs, or go on with those of an earlier scheduler, if they are the same."""
+        given = sha256("\n".join(repr(new.job) for new in jobs).encode()).hexdigest()
+        if not self.world.records:
+            self.store.set_meta("given", given)
+            self.world.add(jobs)
+        elif self.store.meta("given") != given:
+            raise InputError("holds a run of other jobs", file=self._settings.state, hint="Name another folder")
+        elif not self._settings.rules.serves and all(each.state.over for each in self.world.records.values()):
+            raise InputError("holds a run that is over", file=self._settings.state, hint="Name another folder")
+
+    def close(self) -> None:
+        """Let go of what the run keeps."""
+        self.store.close()
+        if self._claim is not None:
+            os.close(self._claim)
+
+    def _gather(self, nodes: tuple[str, ...]) -> None:
+        """Wait for all agents; a node whose agent does not come is lost."""
+        end = time.monotonic() + GATHER_S
+        while not set(nodes) <= self.world.attempts.attached and time.monotonic() < end:
+            self.world.hear()
+            time.sleep(0.01)
+        for node in nodes:
+            if node not in self.world.attempts.attached:
+                self.world.node_lost(node, self.world.now)
+
+    def _keep_agents(self) -> None:
+        """Start agents again that died."""
+        while not self._over.wait(LOOK_S):
+            for node in self.world.cluster.node_names:
+                if not self._fleet.lives(node):
+                    self.world.ask(lambda now, node=node: self.world.node_lost(node, now)).result()  # type: ignore[misc]
+                    if self._over.is_set():
+                        return
+                    self._fleet.start(node)
+                    self.store.set_meta("agents", self._fleet.handles())

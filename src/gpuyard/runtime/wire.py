@@ -1,0 +1,52 @@
+"""From values to messages of the control protocol and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpuyard.client.control import messages
+from gpuyard.client.session import RankName
+from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
+from gpuyard.runtime.reports import RankExit, RankProgress
+
+
+def command_message(command: AgentCommand) -> Any:
+    """What an agent is sent."""
+    kinds = messages()
+    if isinstance(command, StartRanks):
+        start = kinds["Start"](
+            job=command.job, attempt=command.attempt, ranks=command.ranks, gpus=command.gpus, command=command.command,
+            environment=command.environment, directory=command.directory, log=command.log,
+            total_steps=command.total_steps, lease=lease_message(command.lease),
+        )  # fmt: skip
+        return kinds["ToAgent"](start=start)
+    if isinstance(command, ChangeLease):
+        lease = lease_message(command.lease)
+        return kinds["ToAgent"](change=kinds["Change"](job=command.job, attempt=command.attempt, lease=lease))
+    assert isinstance(command, KillRanks)
+    return kinds["ToAgent"](kill=kinds["Kill"](job=command.job, attempt=command.attempt))
+
+
+def lease_message(lease: LeaseTerms) -> Any:
+    """The terms of a lease as a message."""
+    return messages()["Lease"](
+        stop=lease.stop, limit=lease.limit, cpus=lease.cpus, memory_gb=lease.memory_gb, step_s=lease.step_s
+    )
+
+
+def rank_name(rank: Any) -> RankName:
+    """Which process a message speaks of."""
+    return RankName(rank.job, rank.attempt, rank.rank)
+
+
+def progress_of(message: Any) -> RankProgress:
+    """How far a process is."""
+    return RankProgress(
+        rank_name(message.rank), message.step, message.saved_step, message.working, message.load_s, message.saves,
+        message.save_s, message.error,
+    )  # fmt: skip
+
+
+def exit_of(message: Any) -> RankExit:
+    """How a process ended."""
+    return RankExit(progress_of(message.last), message.code, message.left, message.finished, message.tail)

@@ -1,0 +1,326 @@
+"""A world of real jobs without processes: a clock that jumps, and agents that do in an instant what others do in time.
+
+Everything between is the real thing: the world, its ledgers, its store, the policies.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Condition
+
+from gpuyard.client.control import NO_LIMIT
+from gpuyard.client.session import RankName
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.workload import Workload
+from gpuyard.policies.controller import control
+from gpuyard.policies.decide import Decision, decide
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.snapshot import Snapshot
+from gpuyard.profiles import Zoo
+from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
+from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.new_jobs import NewJob
+from gpuyard.runtime.real_cluster import RealCluster, RunRules
+from gpuyard.runtime.reports import RankExit, RankProgress
+from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.store import RunStore
+
+
+class VirtualClock:
+    """Shows the time of the next event as soon as somebody waits."""
+
+    speed = 1.0
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def now(self) -> float:
+        return self._now
+
+    def at(self, when: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (max(when, self._now), next(self._numbers), what))
+
+    def wait(self, _changed: Condition, until: float) -> None:
+        if self._events and self._events[0][0] <= until:
+            self._now, _, what = heapq.heappop(self._events)
+            what()
+        else:
+            self._now = max(self._now, until)
+
+
+class DeathError(Exception):
+    """The scheduler is killed."""
+
+
+@dataclass
+class VirtualRank:
+    """A process that trains at the speed of its lease."""
+
+    name: RankName
+    node: str
+    lease: LeaseTerms
+    total: int
+    step: float
+    since: float = 0.0
+    working: bool = False
+    leaving: bool = False
+    generation: int = 0
+
+
+@dataclass
+class VirtualAgents:
+    """All agents of a cluster; starting and saving take the time that they are told."""
+
+    clock: VirtualClock
+    start_s: float = 0.0
+    save_s: float = 0.0
+    save_every_s: float = 0.0
+    saved: dict[str, int] = field(default_factory=dict)
+    ranks: dict[RankName, VirtualRank] = field(default_factory=dict)
+    starts: list[StartRanks] = field(default_factory=list)
+    exits: list[tuple[str, RankExit]] = field(default_factory=list)
+    """That no scheduler has heard of."""
+    crashes: dict[str, str] = field(default_factory=dict)
+    """Jobs that end at once, with their last words."""
+    deaf: set[str] = field(default_factory=set)
+    """Jobs that do not leave when they are told to."""
+    gone: set[str] = field(default_factory=set)
+    world: RealCluster | None = None
+
+    def tell(self, node: str, command: AgentCommand) -> None:
+        if node in self.gone:
+            return
+        if isinstance(command, StartRanks):
+            self.starts.append(command)
+            for number in command.ranks:
+                name = RankName(command.job, command.attempt, number)
+                step = self.saved.get(command.job, 0)
+                self.ranks[name] = VirtualRank(name, node, command.lease, command.total_steps, step)
+                self.clock.at(self.clock.now() + self.start_s, partial(self._work, name))
+            return
+        ranks = [
+            rank
+            for rank in self.ranks.values()
+            if (rank.name.job, rank.name.attempt, rank.node) == (command.job, command.attempt, node)
+        ]
+        for rank in ranks:
+            if isinstance(command, ChangeLease):
+                self._change(rank, command.lease)
+            else:
+                assert isinstance(command, KillRanks)
+                self._exit(rank, code=-9)
+
+    def kill(self, name: RankName) -> None:
+        """As kill -9 does."""
+        self._exit(self.ranks[name], code=-9, tail="killed")
+
+    def lose(self, node: str, back_after_s: float) -> None:
+        """A node dies, with all its processes, and is back after a while, empty."""
+        if node in self.gone:
+            return
+        self.gone.add(node)
+        for rank in [rank for rank in self.ranks.values() if rank.node == node]:
+            del self.ranks[rank.name]
+        world = self.world
+        assert world is not None
+        world.post(partial(world.node_lost, node))
+        self.clock.at(self.clock.now() + back_after_s, lambda: self._back(node))
+
+    def _back(self, node: str) -> None:
+        self.gone.discard(node)
+        self.attach(node)
+
+    def attach(self, node: str) -> None:
+        """Say what is there, as an agent does that finds a scheduler."""
+        world = self.world
+        assert world is not None
+        running = [self._told(rank) for rank in self.ranks.values() if rank.node == node]
+        exits = [gone for where, gone in self.exits if where == node]
+        self.exits = [each for each in self.exits if each[0] != node]
+        world.post(partial(world.attempts.joined, node, running, exits))
+
+    def _work(self, name: RankName) -> None:
+        if name not in self.ranks:
+            return
+        rank = self.ranks[name]
+        if name.job in self.crashes:
+            self._exit(rank, code=1, tail=self.crashes[name.job])
+            return
+        if rank.lease.stop:
+            self._leave(rank, finished=False)
+            return
+        rank.working, rank.since = True, self.clock.now()
+        self._report(rank)
+        self._plan(rank)
+        if self.save_every_s and name.rank == 0:
+            self.clock.at(self.clock.now() + self.save_every_s, partial(self._save, rank))
+
+    def _save(self, rank: VirtualRank) -> None:
+        if self.ranks.get(rank.name) is rank and rank.working:
+            self._advance(rank)
+            self.saved[rank.name.job] = int(rank.step + 1e-9)
+            self._report(rank)
+            self.clock.at(self.clock.now() + self.save_every_s, partial(self._save, rank))
+
+    def _advance(self, rank: VirtualRank) -> None:
+        now = self.clock.now()
+        if rank.working:
+            done = rank.step + (now - rank.since) / rank.lease.step_s
+            rank.step = max(rank.step, min(done, self._until(rank)))
+        rank.since = now
+
+    def _until(self, rank: VirtualRank) -> float:
+        return rank.total if rank.lease.limit == NO_LIMIT else min(rank.lease.limit, rank.total)
+
+    def _plan(self, rank: VirtualRank) -> None:
+        """When this process comes to the end of what it may do."""
+        rank.generation += 1
+        wanted = rank.generation
+        when = self.clock.now() + max(self._until(rank) - rank.step, 0.0) * rank.lease.step_s
+        self.clock.at(when, lambda: self._arrive(rank, wanted))
+
+    def _arrive(self, rank: VirtualRank, generation: int) -> None:
+        if rank.generation != generation or self.ranks.get(rank.name) is not rank or not rank.working:
+            return
+        self._advance(rank)
+        rank.step = max(rank.step, self._until(rank))
+        if rank.step >= rank.total:
+            self._leave(rank, finished=True)
+        elif rank.lease.stop:
+            self._leave(rank, finished=False)
+        else:
+            self._report(rank)
+
+    def _change(self, rank: VirtualRank, lease: LeaseTerms) -> None:
+        if rank.name.job in self.deaf and lease.stop:
+            return
+        if not rank.working:
+            rank.lease = lease
+            if lease.stop and not rank.leaving:
+                self._exit(rank, code=-15)
+            return
+        self._advance(rank)
+        rank.lease = lease
+        if lease.stop and (lease.limit == NO_LIMIT or rank.step >= lease.limit):
+            self._leave(rank, finished=False)
+        else:
+            self._plan(rank)
+
+    def _leave(self, rank: VirtualRank, *, finished: bool) -> None:
+        rank.working, rank.leaving = False, True
+        rank.step = float(int(rank.step + 1e-9))
+        if rank.name.rank == 0:
+            self.saved[rank.name.job] = int(rank.step)
+        self.clock.at(self.clock.now() + self.save_s, lambda: self._exit(rank, left=True, finished=finished))
+
+    def _exit(self, rank: VirtualRank, **how: object) -> None:
+        if self.ranks.get(rank.name) is not rank:
+            return
+        del self.ranks[rank.name]
+        gone = RankExit(self._told(rank), **how)  # type: ignore[arg-type]
+        if self.world is None:
+            self.exits.append((rank.node, gone))
+        else:
+            self.world.post(partial(self.world.attempts.exited, gone))
+
+    def report_all(self) -> None:
+        for rank in list(self.ranks.values()):
+            if rank.working:
+                self._advance(rank)
+                self._report(rank)
+
+    def _report(self, rank: VirtualRank) -> None:
+        if self.world is not None:
+            self.world.post(partial(self.world.attempts.progressed, self._told(rank)))
+
+    def _told(self, rank: VirtualRank) -> RankProgress:
+        saved = self.saved.get(rank.name.job, 0)
+        return RankProgress(rank.name, int(rank.step + 1e-9), saved, working=rank.working or rank.leaving)
+
+
+@dataclass
+class VirtualYard:
+    """A whole run: give it a workload and a policy, and let it run."""
+
+    cluster: Cluster
+    zoo: Zoo
+    folder: Path
+    rules: RunRules = field(default_factory=RunRules)
+    start_s: float = 0.0
+    save_s: float = 0.0
+    patience: Patience = field(default_factory=lambda: Patience(beat_s=10.0, leave_s=1e6))
+    clock: VirtualClock = field(default_factory=VirtualClock)
+    agents: VirtualAgents = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.agents = self.agents or VirtualAgents(self.clock, self.start_s, self.save_s)
+        self.store = RunStore(self.folder / "run.db")
+        self.world = RealCluster(
+            self.cluster, self.store, self.zoo, self.clock, self.agents, JobStarts(self.folder, 1.0, 1e9), self.rules,
+            self.patience,
+        )  # fmt: skip
+        self.agents.world = self.world
+        for node in self.cluster.node_names:
+            self.agents.attach(node)
+        self.seen: list[tuple[Snapshot, Decision]] = []
+
+    def run(self, workload: Workload, policy: Policy) -> None:
+        if not self.world.records:
+            self.world.add(NewJob(workload.job(number)) for number in range(len(workload)))
+        self.world.hear()
+
+        def deciding(snapshot: Snapshot) -> Decision:
+            found = decide(policy, snapshot)
+            self.seen.append((snapshot, found))
+            return found
+
+        control(_Reporting(self.world, self.agents), deciding)
+
+    def die(self) -> None:
+        """What the scheduler was about to do is not done; agents and processes go on."""
+        self.agents.world = None
+        raise DeathError
+
+    def run_until_death(self, workload: Workload, policy: Policy) -> bool:
+        """Whether it ended by itself."""
+        try:
+            self.run(workload, policy)
+        except DeathError:
+            self.store.close()
+            return False
+        return True
+
+    def successor(self) -> VirtualYard:
+        """Another scheduler with the same state and the same agents."""
+        self.store.close()
+        return VirtualYard(
+            self.cluster, self.zoo, self.folder, self.rules, patience=self.patience, clock=self.clock,
+            agents=self.agents,
+        )  # fmt: skip
+
+
+class _Reporting:
+    """The world, whose processes tell how far they are just before anybody decides."""
+
+    def __init__(self, world: RealCluster, agents: VirtualAgents) -> None:
+        self._world, self._agents = world, agents
+        self.apply = world.apply
+
+    @property
+    def now(self) -> float:
+        return self._world.now
+
+    def wait(self, last: Decision | None) -> bool:
+        return self._world.wait(last)
+
+    def snapshot(self) -> Snapshot:
+        self._agents.report_all()
+        self._world.hear()
+        return self._world.snapshot()
