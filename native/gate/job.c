@@ -78,6 +78,7 @@ static int settle(struct gpuyard_gate_client *client, bool seen, uint64_t hold_n
     if (error != GPUYARD_OK) return error;
     if (record->queued == 0 && is_busy(client)) levels_busy(client->gpu, client->slot, false);
     if (record->queued == 0 && record->active && ends) {
+        now = monotonic_ns(); /* after its GPU time was counted, of which a job has no more than it lasted */
         if (hold_ns == 0) levels_end_job(record, now);
         else record->held_since_ns = now;
         levels_apply(client->gpu);

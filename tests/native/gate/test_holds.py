@@ -67,6 +67,15 @@ def test_a_hold_that_is_over_ends_the_job_when_all_was_done(group: Group) -> Non
     assert state_of_urgent(group).jobs_begun == 2
 
 
+def test_a_hold_that_is_over_is_seen_by_the_next_launch_whenever_the_dead_were_last_looked_for(group: Group) -> None:
+    urgent, background = urgent_and_background(group, SHORT_S)
+    launch(urgent)
+    synchronise(urgent)
+    group.look(0)
+    time.sleep(2 * SHORT_S)
+    assert not background.arrive()
+
+
 def test_who_waits_goes_on_when_the_hold_is_over_though_nobody_says_so(group: Group) -> None:
     urgent, background = urgent_and_background(group, SHORT_S)
     launch(urgent)
