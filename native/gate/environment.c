@@ -34,6 +34,13 @@ static bool read_number(const char *variable, double *value, double above, doubl
     return *end == '\0' && *value > above && *value <= most;
 }
 
+static bool read_hold(const char *variable, uint64_t *nanoseconds) {
+    double seconds = 0.0;
+    if (!read_number(variable, &seconds, -1e-12, 1.0)) return false;
+    *nanoseconds = (uint64_t)(seconds * 1e9 + 0.5);
+    return true;
+}
+
 const char *gpuyard_gate_read_environment(const char **group, struct gpuyard_gate_request *request) {
     *request = (struct gpuyard_gate_request){.share = 1.0, .memory_limit = UINT64_MAX};
     *group = text_of("GPUYARD_GATE");
@@ -45,5 +52,6 @@ const char *gpuyard_gate_read_environment(const char **group, struct gpuyard_gat
     if (!read_number("GPUYARD_GATE_SHARE", &request->share, 0.0, 1.0))
         return "GPUYARD_GATE_SHARE is no part of a GPU, above 0 and at most 1";
     if (!read_number("GPUYARD_GATE_SLO", &request->slo_s, 0.0, 1e9)) return "GPUYARD_GATE_SLO is no number of seconds";
+    if (!read_hold("GPUYARD_GATE_HOLD", &request->hold_ns)) return "GPUYARD_GATE_HOLD is no number of seconds from 0 to 1";
     return NULL;
 }

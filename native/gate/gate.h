@@ -1,8 +1,8 @@
 /* The gate: which of the programs that share a GPU may launch now, and how much at once.
  *
  * Programs of one user that name the same *group* share one file in shared memory. A process is a *client* of each GPU that it
- * launches on. It has a *job* from its first launch until nothing of it is left on the GPU, and while it has one it is active
- * at its level. A client whose *stop word* is set finds a higher level active: it drains what it has queued and waits. Nobody
+ * launches on. It has a *job* from its first launch until nothing of it is left on the GPU and it has not launched again
+ * within its *hold*: programs read results in the middle of a job. While it has one it is active at its level. A client whose *stop word* is set finds a higher level active: it drains what it has queued and waits. Nobody
  * ever waits for a lower level, so the highest level that is active always goes on.
  *
  * Whether a launch may go is one load of the client's own stop word; what it queued is one counter of its own. All else
@@ -39,6 +39,7 @@ struct gpuyard_gate_request {
     double share;                    /* its weight among those who want the GPU, above 0 and at most 1 */
     double slo_s;                    /* within which its jobs are to be done; 0: whenever */
     uint64_t memory_limit;           /* most bytes that it may allocate; UINT64_MAX for all there are */
+    uint64_t hold_ns;                /* its job goes on if it launches again so soon after it has seen that all is done */
 };
 
 /* What GPUYARD_GATE and GPUYARD_GATE_* say: the group, NULL for none, and what to bring along. Returns what is wrong, or NULL. */
@@ -73,7 +74,7 @@ GPUYARD_GATE_API int gpuyard_gate_disconnect(struct gpuyard_gate_client *client)
 
 /* The numbers that a launch looks at. They stay readable until the gate is destroyed. */
 struct gpuyard_gate_words {
-    const volatile uint32_t *stop;       /* not 0: wait */
+    const volatile uint32_t *stop;       /* not 0: wait, unless `arrive` knows better */
     const volatile uint64_t *sync_every; /* terms in force */
     const volatile uint64_t *window;
     volatile uint64_t *queued;   /* launches since everything was known to be done */
@@ -113,7 +114,7 @@ GPUYARD_GATE_API uint64_t gpuyard_gate_queued(const struct gpuyard_gate_client *
 
 /* Why streams were drained. */
 enum gpuyard_gate_drain {
-    GPUYARD_GATE_PROGRAM = 0,  /* the program synchronised: with nothing left in the queue, its job is done */
+    GPUYARD_GATE_PROGRAM = 0,  /* the program synchronised: with nothing left in the queue, its job is done but for a hold */
     GPUYARD_GATE_CAP = 1,      /* the cap said so */
     GPUYARD_GATE_PREEMPTED = 2 /* a higher level became active */
 };
@@ -122,7 +123,8 @@ enum gpuyard_gate_drain {
 GPUYARD_GATE_API int gpuyard_gate_drained(struct gpuyard_gate_client *client, uint64_t launches, enum gpuyard_gate_drain why,
                                      uint64_t wait_ns);
 
-/* Says where a job begins and ends, for programs that know; between them no synchronisation ends it. They nest. */
+/* Says where a job begins and ends, for programs that know; between them no synchronisation ends it, and after the end
+ * nothing is held. They nest. */
 GPUYARD_GATE_API int gpuyard_gate_begin_job(struct gpuyard_gate_client *client);
 GPUYARD_GATE_API int gpuyard_gate_end_job(struct gpuyard_gate_client *client);
 

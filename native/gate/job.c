@@ -26,12 +26,14 @@ bool gpuyard_gate_is_open(const struct gpuyard_gate_client *client) { return fas
 
 uint64_t gpuyard_gate_queued(const struct gpuyard_gate_client *client) { return client->record->queued; }
 
-/* Locks the GPU and, if nobody has for a while, looks for the dead. */
+/* Locks the GPU, ends what was held long enough and, if nobody has for a while, looks for the dead. */
 static int enter(struct gpuyard_gate_client *client, uint64_t now) {
     int error = client_state(client);
     if (error == GPUYARD_OK) error = segment_lock(client->gate->segment, gpu_byte(client->gpu_number));
     if (error == GPUYARD_OK && now - client->gpu->looked_ns > GPUYARD_GATE_LOOK_NS)
         levels_look(client->gate, client->gpu_number);
+    else if (error == GPUYARD_OK && levels_lapse(client->gpu, now))
+        levels_apply(client->gpu);
     return error;
 }
 
@@ -53,6 +55,9 @@ static int arrive(struct gpuyard_gate_client *client, bool launches) {
         record->jobs_begun++;
         record->active = 1;
         levels_apply(client->gpu);
+    } else if (record->held_since_ns != 0) {
+        record->held_since_ns = 0; /* the same job goes on */
+        levels_apply(client->gpu);
     }
     bool stopped = fast_is_stopped(record);
     if (launches && !stopped && !is_busy(client)) levels_busy(client->gpu, client->slot, true);
@@ -63,20 +68,19 @@ static int arrive(struct gpuyard_gate_client *client, bool launches) {
 int gpuyard_gate_arrive(struct gpuyard_gate_client *client) { return arrive(client, true); }
 
 /* With nothing in the queue the GPU does nothing for the client; if it has seen that, and not said that its job goes on, the
- * job is done. */
-static int settle(struct gpuyard_gate_client *client, bool seen) {
+ * job is done: at once if it says so, after its hold if it only synchronised. */
+static int settle(struct gpuyard_gate_client *client, bool seen, uint64_t hold_ns) {
     struct client_record *record = client->record;
     uint64_t now = monotonic_ns();
-    bool ends = seen && record->active && client->marks == 0;
+    bool ends = seen && record->active && client->marks == 0 && (hold_ns == 0 || record->held_since_ns == 0);
     if (record->queued != 0 || (!ends && !is_busy(client))) return GPUYARD_OK;
     int error = enter(client, now);
     if (error != GPUYARD_OK) return error;
     if (record->queued == 0 && is_busy(client)) levels_busy(client->gpu, client->slot, false);
     if (record->queued == 0 && record->active && ends) {
-        record->active = 0;
-        record->last_job_ns = now - record->job_since_ns;
-        record->job_since_ns = 0;
-        record->jobs_done++;
+        now = monotonic_ns(); /* after its GPU time was counted, of which a job has no more than it lasted */
+        if (hold_ns == 0) levels_end_job(record, now);
+        else record->held_since_ns = now;
         levels_apply(client->gpu);
     }
     leave(client);
@@ -92,7 +96,7 @@ int gpuyard_gate_begin_job(struct gpuyard_gate_client *client) {
 int gpuyard_gate_end_job(struct gpuyard_gate_client *client) {
     uint64_t marks = client->marks;
     while (marks != 0 && !atomic_compare_exchange_weak(&client->marks, &marks, marks - 1)) continue;
-    return marks == 0 ? GPUYARD_ERROR_NO_JOB : settle(client, true);
+    return marks == 0 ? GPUYARD_ERROR_NO_JOB : settle(client, true, 0);
 }
 
 int gpuyard_gate_wait(struct gpuyard_gate_client *client) {
@@ -102,8 +106,8 @@ int gpuyard_gate_wait(struct gpuyard_gate_client *client) {
     if (error != GPUYARD_OK) return error;
     record->preemptions += record->launches != record->before_job;
     record->waiting++;
-    while (error == GPUYARD_OK && fast_is_stopped(record)) {
-        futex_wait(&record->stop, 1, GPUYARD_GATE_LOOK_NS);
+    for (uint32_t stop; error == GPUYARD_OK && (stop = record->stop) != STOP_OPEN;) {
+        futex_wait(&record->stop, stop, levels_patience(client->gpu, now));
         now = monotonic_ns();
         if (!fast_is_stopped(record)) break;
         error = enter(client, now);
@@ -134,7 +138,7 @@ int gpuyard_gate_drained(struct gpuyard_gate_client *client, uint64_t launches, 
     if (record->queued > record->longest_queue) record->longest_queue = record->queued;
     record->done_launches += launches;
     record->queued -= launches;
-    error = settle(client, why == GPUYARD_GATE_PROGRAM);
+    error = settle(client, why == GPUYARD_GATE_PROGRAM, record->request.hold_ns);
     if (why == GPUYARD_GATE_PROGRAM) return error;
     record->syncs += why == GPUYARD_GATE_CAP;
     record->drains++;

@@ -24,16 +24,24 @@
 #include "members.h"
 
 #define GATE_MAGIC UINT64_C(0x6574616764727967) /* "gyrdgate", little endian */
-#define GATE_VERSION 1
+#define GATE_VERSION 2
 #define CACHE_LINE 64
+
+/* What a client finds at the gate. HELD differs from SHUT so that whoever waits learns that there is a time to look again. */
+enum stop_word {
+    STOP_OPEN = 0,
+    STOP_SHUT = 1, /* a job of a higher level is under way */
+    STOP_HELD = 2  /* all of those are done, and only held */
+};
 
 struct client_record {
     /* written under the GPU's lock */
-    alignas(CACHE_LINE) _Atomic uint32_t stop; /* a futex: 1 while a higher level is active */
+    alignas(CACHE_LINE) _Atomic uint32_t stop; /* a futex: one of stop_word */
     uint32_t unused;
     _Atomic int64_t level; /* terms in force */
     _Atomic uint64_t sync_every, window;
     _Atomic uint64_t active; /* has a job */
+    _Atomic uint64_t held_since_ns; /* since when its job is done unless it launches within its hold; 0: it is not */
 
     /* written at each launch by its process */
     alignas(CACHE_LINE) _Atomic uint64_t launches;

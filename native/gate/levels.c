@@ -12,24 +12,64 @@ int levels_check(const struct gpuyard_gate_terms *terms) {
     return known ? GPUYARD_OK : GPUYARD_ERROR_LEVEL;
 }
 
-static int64_t highest_active(const struct gpu_record *gpu) {
+void levels_end_job(struct client_record *client, uint64_t at_ns) {
+    client->active = 0;
+    client->held_since_ns = 0;
+    client->last_job_ns = at_ns - client->job_since_ns;
+    client->job_since_ns = 0;
+    client->jobs_done++;
+}
+
+/* How much longer a job is held; 0 if it is not, or no longer. */
+static uint64_t left_of_hold(const struct client_record *client, uint64_t now) {
+    uint64_t since = client->held_since_ns, hold = client->request.hold_ns;
+    uint64_t passed = now > since ? now - since : 0;
+    return since == 0 || passed >= hold ? 0 : hold - passed;
+}
+
+bool levels_lapse(struct gpu_record *gpu, uint64_t now) {
+    bool lapsed = false;
+    for (uint64_t left = gpu->connected; left != 0; left &= left - 1) {
+        struct client_record *client = &gpu->clients[__builtin_ctzll(left)];
+        if (client->held_since_ns == 0 || left_of_hold(client, now) != 0) continue;
+        levels_end_job(client, client->held_since_ns);
+        lapsed = true;
+    }
+    return lapsed;
+}
+
+uint64_t levels_patience(const struct gpu_record *gpu, uint64_t now) {
+    uint64_t patience = GPUYARD_GATE_LOOK_NS;
+    for (uint64_t left = gpu->connected; left != 0; left &= left - 1) {
+        uint64_t held = left_of_hold(&gpu->clients[__builtin_ctzll(left)], now);
+        if (held != 0 && held < patience) patience = held;
+    }
+    return patience;
+}
+
+/* The highest level with a job, or with one that is under way and not only held. */
+static int64_t highest_active(const struct gpu_record *gpu, bool or_held) {
     int64_t highest = GPUYARD_GATE_UNGATED;
     for (uint64_t left = gpu->connected; left != 0; left &= left - 1) {
         const struct client_record *client = &gpu->clients[__builtin_ctzll(left)];
         int64_t level = client->level;
-        if (client->active && level > highest) highest = level;
+        if (client->active && (or_held || client->held_since_ns == 0) && level > highest) highest = level;
     }
     return highest;
 }
 
+static enum stop_word stop_word(int64_t level, int64_t highest, int64_t highest_under_way) {
+    if (level == GPUYARD_GATE_UNGATED || level >= highest) return STOP_OPEN;
+    return level < highest_under_way ? STOP_SHUT : STOP_HELD;
+}
+
 void levels_apply(struct gpu_record *gpu) {
-    int64_t highest = highest_active(gpu);
+    int64_t highest = highest_active(gpu, true), under_way = highest_active(gpu, false);
     for (uint64_t left = gpu->connected; left != 0; left &= left - 1) {
         struct client_record *client = &gpu->clients[__builtin_ctzll(left)];
-        int64_t level = client->level;
-        uint32_t stop = level != GPUYARD_GATE_UNGATED && level < highest;
+        uint32_t stop = stop_word(client->level, highest, under_way);
         uint32_t before = atomic_exchange(&client->stop, stop);
-        if (before && !stop) futex_wake_all(&client->stop);
+        if (before != STOP_OPEN && stop != STOP_SHUT && before != stop) futex_wake_all(&client->stop);
     }
 }
 
@@ -92,5 +132,6 @@ void levels_look(struct gpuyard_gate *gate, unsigned int number) {
     }
     levels_charge(gpu);
     gpu->looked_ns = monotonic_ns();
+    levels_lapse(gpu, gpu->looked_ns);
     levels_renew(gate, gpu);
 }

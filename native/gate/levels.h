@@ -7,7 +7,16 @@
 /* Whether there is such a level. */
 int levels_check(const struct gpuyard_gate_terms *terms);
 
-/* Rewrites the stop words of a GPU, and wakes whoever may go on. */
+/* Ends a client's job as of an instant. */
+void levels_end_job(struct client_record *client, uint64_t at_ns);
+
+/* Ends jobs that were held long enough; says whether there were any. */
+bool levels_lapse(struct gpu_record *gpu, uint64_t now);
+
+/* How long whoever waits may sleep before it has to look by itself. Needs no lock. */
+uint64_t levels_patience(const struct gpu_record *gpu, uint64_t now);
+
+/* Rewrites the stop words of a GPU, and wakes whoever may go on or has to look earlier. */
 void levels_apply(struct gpu_record *gpu);
 
 /* Puts terms into force, the controller's if one is alive, and applies levels. */

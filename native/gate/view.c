@@ -15,7 +15,7 @@ static struct gpuyard_gate_client_view view_of(const struct client_record *clien
         .pid = client->pid,
         .request = client->request,
         .terms = {client->level, client->sync_every, client->window},
-        .stopped = client->stop,
+        .stopped = client->stop != STOP_OPEN,
         .active = client->active,
         .waiting = client->waiting,
         .launches = client->launches,

@@ -49,6 +49,7 @@ def test_a_program_finds_the_gate_and_its_terms_in_its_environment() -> None:
         "GPUYARD_GATE_SHARE": "0.5",
         "GPUYARD_GATE_SLO": "0.1",
         "GPUYARD_GATE_MEMORY": str(4 << 30),
+        "GPUYARD_GATE_HOLD": "0.001",
     }
 
 
@@ -86,7 +87,7 @@ from gpuyard.sharing.group import Group
 x = torch.ones(64, 64, device="cuda")
 (x @ x).sum().item()
 (found,) = Group("default").look(0).clients
-print(torch.cuda.get_device_name(), found.pid == os.getpid(), found.terms, found.jobs_done, found.launches)
+print(torch.cuda.get_device_name(), found.pid == os.getpid(), found.terms, found.jobs_begun, found.launches)
 """
 
 
@@ -119,6 +120,7 @@ RULE_OF_NAMES = "is no name of a group: 1 to 64 letters, digits, '.', '_' and '-
         (["--memory", "much"], "memory"),
         (["--share", "0"], "share"),
         (["--sync-every", "-4"], "sync_every"),
+        (["--hold", "2"], "hold"),
         (["--policy", "fair"], "fair"),
         (["--gpus", "V1000"], "V1000"),
         (["--group", "../a", "--policy", "none"], "is no name of a group"),

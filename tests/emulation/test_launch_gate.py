@@ -120,6 +120,20 @@ def test_groups_that_a_preemption_has_drained_are_not_waited_for_again(group: Gr
     assert (state.queued, state.done_launches, state.syncs) == (4, 6, 0)
 
 
+def test_groups_that_the_program_has_waited_for_are_not_taken_for_later_ones(group: Group) -> None:
+    """The first launches of a new job begin groups: when the third of them begins, the first is waited for."""
+    gpu, clock, _ = gated(group, Terms(window=2))
+    for _ in range(3):
+        gpu.launch(1.0)
+    gpu.synchronize()
+    began, times = round(clock.time), []
+    for _ in range(5):
+        gpu.launch(1.0)
+        times.append(round(clock.time) - began)
+    assert times == [0, 0, 0, 0, 2]
+    assert (only(group).done_launches, only(group).queued) == (3 + 2, 3)
+
+
 def test_the_limit_on_memory_is_the_gate_s(group: Group) -> None:
     gpu, _, client = gated(group, memory_limit=10 * MIB)
     size = gpu.memory.take(8 * MIB)

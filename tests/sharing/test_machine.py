@@ -24,6 +24,15 @@ jobs:
   - {name: background, kernels: 100, kernel_ms: 0.3, sync_every: 4, least_jobs: 6}
   - {name: urgent, kernels: 30, kernel_ms: 0.1, priority: 1, think_ms: 20, least_jobs: 6}
 """
+CROWDED = """
+gpuyard: sharing/1
+seconds: 0.2
+jobs:
+  - {name: background, kernels: 100, kernel_ms: 0.3, sync_every: 4, least_jobs: 6}
+  - {name: urgent, kernels: 30, kernel_ms: 1, priority: 1, think_ms: 3, least_jobs: 40}
+"""
+"""The background job fits into no pause of the urgent one, which goes on for more than a second: they meet, wherever a
+busy machine makes them begin."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +52,7 @@ def share(*options: str, experiment: str = EXPERIMENT) -> subprocess.CompletedPr
 
 
 def test_processes_share_the_gpu_that_the_loader_finds() -> None:
-    done = share("--format", "json")
+    done = share("--format", "json", experiment=CROWDED)
     assert done.returncode == 0, done.stderr
     rows = {row["job"]: row for row in json.loads(done.stdout)}
     assert rows["urgent"]["preemptions"] == 0

@@ -45,13 +45,23 @@ static bool combine(enum combination combination, bool a, bool b) {
     }
 }
 
+/* What stands for true: 1 as a predicate or a float, all bits of a whole number. */
+static uint64_t truth(enum type type) {
+    switch (type) {
+        case TYPE_PRED: return 1;
+        case TYPE_F32: return 0x3f800000u;
+        case TYPE_F16: return 0x3c00u;
+        default: return 0xffffffffu;
+    }
+}
+
 /* setp and set: the second result is that of the opposite comparison. */
 static void compare(struct warp *warp, const struct instruction *instruction, uint32_t lanes) {
     const uint64_t *a = source_values(warp, instruction->from[0]), *b = source_values(warp, instruction->from[1]);
     const uint64_t *c = instruction->from[2].kind == SOURCE_NONE ? NULL : source_values(warp, instruction->from[2]);
     uint64_t *to = result_values(warp, instruction->to),
              *opposite = instruction->to_predicate >= 0 ? warp->base[instruction->to_predicate] : NULL;
-    uint64_t yes = instruction->type == TYPE_PRED ? 1 : instruction->type == TYPE_F32 ? 0x3f800000u : 0xffffffffu;
+    uint64_t yes = truth(instruction->type);
     FOR_LANES(lanes, {
         bool held = compares(instruction, a[lane], b[lane]);
         bool with = c != NULL && (c[lane] & 1) != instruction->negated_predicate;

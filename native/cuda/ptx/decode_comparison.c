@@ -34,8 +34,9 @@ static bool decode_compare(struct decoding *decoding, bool to_predicate) {
     instruction->type = to_predicate ? TYPE_PRED : take_type(decoding);
     instruction->from_type = take_type(decoding);
     instruction->run = find_compare(instruction->from_type);
-    bool writes =
-        to_predicate || instruction->type == TYPE_U32 || instruction->type == TYPE_S32 || instruction->type == TYPE_F32;
+    bool halves = instruction->type == TYPE_F16 && instruction->from_type == TYPE_F16;
+    bool writes = to_predicate || halves || instruction->type == TYPE_U32 || instruction->type == TYPE_S32 ||
+                  instruction->type == TYPE_F32;
     if (instruction->run == NULL || !writes) return false;
     if (decoding->operand_count != (instruction->combination == COMBINE_NONE ? 3u : 4u))
         parse_fail(decoding->parser, "%s has a wrong number of operands", instruction->name);

@@ -27,9 +27,18 @@ void expect_mark(struct parser *parser, char mark) {
     parse_fail(parser, "'%c' is expected before '%.*s'", mark, length, parser->tokens.now.text);
 }
 
+/* Directives may stand together without a space, as in `.reg.b16`: then what is left is the next word. */
 bool accept_word(struct parser *parser, const char *word) {
-    if (!token_is(&parser->tokens.now, word)) return false;
-    tokens_advance(&parser->tokens);
+    struct token *now = &parser->tokens.now;
+    size_t length = strlen(word);
+    if (token_is(now, word)) {
+        tokens_advance(&parser->tokens);
+        return true;
+    }
+    bool begins = now->kind == TOKEN_WORD && now->length > length + 1 && memcmp(now->text, word, length) == 0;
+    if (!begins || now->text[length] != '.') return false;
+    now->text += length;
+    now->length -= length;
     return true;
 }
 

@@ -6,6 +6,7 @@
 
 #include "../group.h"
 #include "captures.h"
+#include "window.h"
 
 #define MOST_CONTEXTS 16 /* of one GPU that are drained at a time */
 #define REMEMBERED 8 /* streams that a thread finds without the table */
@@ -64,15 +65,12 @@ static struct stream_queue *make(struct gated_gpu *gpu, CUcontext context, CUstr
     queue->context = context;
     queue->stream = stream;
     queue->thread = thread_of(stream);
-    queue->window_count = 0;
     destroy_event(&queue->last);
-    queue->window_ended[0] = queue->window_ended[1] = false;
+    window_begins_anew(queue);
     queue->is_gone = false;
-    if (is_new) {
-        queue->next = gpu->streams;
-        gpu->streams = queue;
-    }
-    return queue;
+    if (!is_new) return queue;
+    queue->next = gpu->streams;
+    return gpu->streams = queue;
 }
 
 static struct stream_queue *look_up(CUstream stream, CUcontext current) {
@@ -101,7 +99,10 @@ struct stream_queue *queue_of(CUstream stream) {
 
 void queues_forget(void) { pthread_mutex_init(&table_mutex, NULL); }
 
-uint64_t queue_claim(struct stream_queue *queue) { return atomic_exchange(&queue->queued, 0); }
+uint64_t queue_claim(struct stream_queue *queue) {
+    window_begins_anew(queue);
+    return atomic_exchange(&queue->queued, 0);
+}
 
 uint64_t queues_claim(struct gated_gpu *gpu, CUcontext context) {
     uint64_t launches = 0;
@@ -130,10 +131,14 @@ uint64_t queues_claim_done(struct gated_gpu *gpu) {
     uint64_t launches = 0;
     pthread_mutex_lock(&table_mutex);
     for (struct stream_queue *each = gpu->streams; each != NULL; each = each->next) {
-        uint64_t claimed = each->queued == 0 ? 0 : queue_claim(each);
+        uint64_t claimed = each->queued == 0 ? 0 : atomic_exchange(&each->queued, 0);
         if (claimed == 0) continue;
-        if (is_done(each)) launches += claimed;
-        else each->queued += claimed;
+        if (is_done(each)) {
+            window_begins_anew(each);
+            launches += claimed;
+        } else {
+            each->queued += claimed;
+        }
     }
     pthread_mutex_unlock(&table_mutex);
     return launches;

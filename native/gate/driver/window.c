@@ -37,3 +37,8 @@ void window_ends(struct stream_queue *queue) {
         queue->window_ended[place] = true;
     inside--;
 }
+
+void window_begins_anew(struct stream_queue *queue) {
+    queue->window_count = 0;
+    queue->window_ended[0] = queue->window_ended[1] = false;
+}

@@ -9,4 +9,7 @@
 void window_begins(struct stream_queue *queue);
 void window_ends(struct stream_queue *queue);
 
+/* What is waited for belongs to no group any more: or the end of a group would be taken for that of a later one. */
+void window_begins_anew(struct stream_queue *queue);
+
 #endif

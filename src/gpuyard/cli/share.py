@@ -119,6 +119,9 @@ def program(
     slo: Annotated[float, typer.Option(metavar="SECONDS", help="Within which its jobs are to be done; 0: any.")] = 0.0,
     sync_every: Annotated[int, typer.Option(metavar="N", help="Wait for the GPU every N launches; 0: never.")] = 0,
     window: Annotated[int, typer.Option(metavar="N", help="At most two groups of N launches in the queue.")] = 0,
+    hold: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Its job goes on if it launches again so soon after it has waited.")
+    ] = 0.001,
     policy: Annotated[
         str, typer.Option(metavar="NAME[:OPTION=VALUE]", help="Decide for the whole group as long as this runs.")
     ] = "",
@@ -141,8 +144,9 @@ def program(
     check_number(window, "window", least=0)
     check_number(share, "share", least=1e-6, most=1)
     check_number(slo, "slo", least=0)
+    check_number(hold, "hold", least=0, most=1)
     level, limit = read_level(priority), read_memory(memory)
-    terms = ProgramTerms(group, level, sync_every, window, share, slo, limit)
+    terms = ProgramTerms(group, level, sync_every, window, share, slo, limit, hold)
     where = _emulating(gpus, quiet=quiet) if gpus else run_here
     raise typer.Exit(share_program(command, terms, LAUNCHINGS.find(policy) if policy else None, where))
 

@@ -49,6 +49,7 @@ class LaunchGate:
         """Say that the program has seen that everything is done."""
         if self._queued[0]:
             self._client.drained(self._queued[0])
+            self._begin_groups_anew()
 
     def reserve(self, nbytes: int, take: Callable[[int], bool]) -> bool:
         """Take memory if the limit and the GPU have it."""
@@ -78,7 +79,12 @@ class LaunchGate:
         began = time.monotonic_ns()
         self._wait_for(self._tail())
         self._client.drained(self._queued[0], why, time.monotonic_ns() - began)
+        self._begin_groups_anew()
+
+    def _begin_groups_anew(self) -> None:
+        """What was waited for belongs to no group any more: the end of one would be taken for that of a later one."""
         self._group_ends.clear()
+        self._in_group = 0
 
     def _begin_group(self) -> None:
         """Wait until at most one group is still queued."""

@@ -55,11 +55,18 @@ class GateTerms(Structure):
 class GateRequest(Structure):
     """What a process brings along when it connects."""
 
-    _fields_ = (("terms", GateTerms), ("share", c_double), ("slo_s", c_double), ("memory_limit", c_uint64))
+    _fields_ = (
+        ("terms", GateTerms),
+        ("share", c_double),
+        ("slo_s", c_double),
+        ("memory_limit", c_uint64),
+        ("hold_ns", c_uint64),
+    )
     terms: GateTerms
     share: float
     slo_s: float
     memory_limit: int
+    hold_ns: int
 
 
 class GateWords(Structure):

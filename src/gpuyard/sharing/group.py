@@ -52,6 +52,8 @@ class ClientState:
     share: float
     slo_s: float
     memory_limit: int
+    hold_s: float
+    """A job goes on if the program launches again so soon after it has seen that all is done."""
     terms: Terms
     """In force."""
     stopped: bool
@@ -119,9 +121,10 @@ class Group:
         share: float = 1.0,
         slo_s: float = 0.0,
         memory_limit: int = ALL_MEMORY,
+        hold_s: float = 0.0,
     ) -> GateClient:
         """Become a client of a GPU, which all programs know by the same name."""
-        return self.connect_as(gpu, GateRequest(_record(terms), share, slo_s, memory_limit))
+        return self.connect_as(gpu, GateRequest(_record(terms), share, slo_s, memory_limit, round(hold_s * 1e9)))
 
     def connect_as(self, gpu: str, request: GateRequest) -> GateClient:
         """The same with everything in one."""
@@ -269,6 +272,7 @@ def _state(record: ctypes.Structure) -> ClientState:
         share=request.share,
         slo_s=request.slo_s,
         memory_limit=request.memory_limit,
+        hold_s=request.hold_ns / 1e9,
         terms=_terms(record.terms),
         stopped=bool(record.stopped),
         active=bool(record.active),

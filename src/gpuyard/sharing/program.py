@@ -31,6 +31,7 @@ class ProgramTerms:
     share: float = 1.0
     slo_s: float = 0.0
     memory_bytes: int | None = None
+    hold_s: float = 0.0
 
     def environment(self) -> dict[str, str]:
         """Return the variables that say so to the gate."""
@@ -42,6 +43,7 @@ class ProgramTerms:
             "_SHARE": self.share,
             "_SLO": self.slo_s or None,
             "_MEMORY": self.memory_bytes,
+            "_HOLD": self.hold_s or None,
         }
         return {f"GPUYARD_GATE{name}": str(value) for name, value in values.items() if value is not None}
 

@@ -74,3 +74,47 @@ def test_a_program_that_cannot_be_gated_runs_and_says_so_once(tmp_path: Path) ->
     shown, said = run(tmp_path, program, GPUYARD_GATE_LEVEL="99")
     assert shown == pytest.approx(3.0)
     assert said.count("this program is not gated: GPUYARD_GATE_LEVEL") == 1
+
+
+PASSES = """
+import json, torch
+from gpuyard.sharing.group import Group
+model = torch.nn.Sequential(*(torch.nn.Linear(256, 256) for _ in range(20))).cuda().eval()
+x, launches = torch.randn(64, 256).cuda(), []
+with torch.no_grad():
+    for _ in range(8):
+        model(x)
+        torch.cuda.synchronize()
+        launches.append(Group("test", watch=True).look(0).clients[0].launches)
+print(json.dumps([after - before for before, after in zip(launches, launches[1:])]))
+"""
+
+
+def test_behind_the_gate_a_pass_that_the_host_is_too_slow_for_stays_many_launches(tmp_path: Path) -> None:
+    """As one launch nobody could get in between; whoever wants that can still ask for it."""
+    shown, _ = run(tmp_path, PASSES)
+    assert set(shown) == {20}
+    asked_for, _ = run(tmp_path, PASSES, GPUYARD_GRANULARITY="pass")
+    assert asked_for[-1] == 1
+
+
+HELD = """
+import json, torch
+from gpuyard.sharing.group import Group
+x = torch.ones(64, 64, device="cuda")
+for _ in range(10):
+    (x @ x).sum().item()
+mine = Group("test", watch=True).look(0).clients[0]
+print(json.dumps([mine.jobs_begun, mine.jobs_done, mine.active]))
+"""
+
+
+def test_a_job_goes_on_over_results_that_are_read_in_its_middle(tmp_path: Path) -> None:
+    assert run(tmp_path, HELD, GPUYARD_GATE_HOLD="1")[0] == [1, 0, True]
+    assert run(tmp_path, HELD)[0] == [10, 10, False]
+
+
+@pytest.mark.parametrize("hold", ["-1", "soon", "1.5", "nan"])
+def test_a_hold_that_is_none_is_said(hold: str, tmp_path: Path) -> None:
+    program = "print(1)\nimport torch; torch.ones(3, device='cuda')"
+    assert "GPUYARD_GATE_HOLD is no number of seconds from 0 to 1" in run(tmp_path, program, GPUYARD_GATE_HOLD=hold)[1]

@@ -51,6 +51,34 @@ def test_blocks_of_text_have_names_of_their_own(driver: Driver) -> None:
     assert driver.run(body, [], np.zeros(1, "u4"), block=1).tolist() == [13]
 
 
+def test_directives_may_stand_together(driver: Driver) -> None:
+    """As in assembler that people write into their kernels."""
+    body = f"""
+    {{ .reg.u32 x, y; .local.align 4 .b32 kept[2]; .shared.u32 common;
+       mov.u32 x, 5; st.local.u32 [kept+4], x; ld.local.u32 y, [kept+4]; st.shared.u32 [common], y;
+       ld.shared.u32 %r20, [common]; }}
+    {STORE}
+    """
+    assert driver.run(body, [], np.zeros(1, "u4"), block=1).tolist() == [5]
+
+
+def test_a_comparison_of_halves_may_be_a_half(driver: Driver) -> None:
+    body = f"""
+    {{ .reg.b16 a, b, c; mov.b16 a, 0x4000; mov.b16 b, 0x4200;
+       set.lt.f16.f16 c, a, b; cvt.u32.u16 %r20, c; set.eq.f16.f16 c, a, b; cvt.u32.u16 %r1, c;
+       shl.b32 %r1, %r1, 16; or.b32 %r20, %r20, %r1; }}
+    {STORE}
+    """
+    (told,) = driver.run(body, [], np.zeros(1, "u4"), block=1)
+    assert np.array([told & 0xFFFF, told >> 16], "u2").view("f2").tolist() == [1.0, 0.0]
+
+
+def test_directives_that_only_begin_alike_are_others(driver: Driver) -> None:
+    for wrong in (".register.u32 x;", ".reg. x;", ".reg.v3.u32 x;", ".locally .u32 x;"):
+        with pytest.raises(DriverError):
+            driver.run(wrong + STORE, [], np.zeros(1, "u4"), block=1)
+
+
 FUNCTIONS = """
 .func (.param .b32 out) twice(.param .b32 in) {
     .reg .b32 %r<3>; ld.param.b32 %r1, [in]; add.u32 %r2, %r1, %r1; st.param.b32 [out], %r2; ret;

@@ -140,6 +140,25 @@ show(waits=waits, queued=mine().queued, context_syncs=count("context_syncs"), lo
     assert shown == {"waits": [0] * 6 + [1] * 3 + [2] * 2, "queued": 5, "context_syncs": 0, "longest": 6}
 
 
+def test_a_window_takes_off_no_more_than_is_queued(still: Path) -> None:
+    """The program has waited for the groups itself: when the third begins, there is nothing left of the first."""
+    shown = run(
+        still,
+        """
+for _ in range(4): check(launch())
+check(cuda.cuStreamSynchronize(None))
+queued = [mine().queued]
+for _ in range(3):
+    check(launch())
+    queued.append(mine().queued)
+check(cuda.cuStreamSynchronize(None))
+show(queued=queued, active=mine().active)
+""",
+        window=2,
+    )
+    assert shown == {"queued": [0, 1, 2, 3], "active": False}
+
+
 PREEMPTED = """
 group = Group("test")
 urgent = group.connect("GPU-01010101-0101-0101-0101-010101010101", Terms(5))
@@ -166,6 +185,24 @@ show(waiting=[waiting.queued, waiting.active, waiting.drained_launches, before],
 def test_a_launch_that_meets_a_closed_gate_drains_all_streams_and_waits(still: Path) -> None:
     shown = run(still, PREEMPTED)
     assert shown == {"waiting": [0, True, 2, 2], "after": [3, 1], "syncs": 1}
+
+
+def test_what_a_drain_that_fails_did_not_wait_for_still_counts(still: Path) -> None:
+    """Or the job would never end: what the gate counts and what the streams have would differ for ever."""
+    fails = 'ctypes.c_int.in_dll(cuda, "still_next_result").value = 1\n    launch(one)\nthread'
+    program = PREEMPTED.replace("launch(one)\nthread", fails)
+    program = (
+        program[: program.index("waiting = ")]
+        + """
+queued = background_state().queued
+urgent.drained(0)
+thread.join()
+queued = [queued, background_state().queued]
+check(cuda.cuCtxSynchronize())
+show(queued=queued, active=background_state().active)
+"""
+    )
+    assert run(still, program) == {"queued": [2, 3], "active": False}
 
 
 def test_an_urgent_program_is_not_held_up_and_holds_the_others_up(still: Path, group: Group) -> None:
