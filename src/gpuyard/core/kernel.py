@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import numba
+import numpy as np
 from numba import extending
 from numba.core import event, types
 from numba.experimental import structref
@@ -54,7 +56,7 @@ _event.register("numba:compile", NOTICE)
 def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
     """Compile on first use, cached on disk."""
     if CACHE is None:
-        return function
+        return _without_warnings(function)
     NOTICE.watch(function)
     theirs, _numba.config.CACHE_DIR = _numba.config.CACHE_DIR, str(CACHE.folder)
     try:
@@ -62,6 +64,17 @@ def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
     finally:
         _numba.config.CACHE_DIR = theirs
     return cast("Callable[P, R]", compiled)
+
+
+def _without_warnings(function: Callable[P, R]) -> Callable[P, R]:
+    """As compiled code does it: what is divided by zero is infinite or no number, and nobody is told."""
+
+    @wraps(function)
+    def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
+
+    return interpreted
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
