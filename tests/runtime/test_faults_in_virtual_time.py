@@ -49,6 +49,9 @@ def test_random_deaths_of_processes_and_nodes(policy: str, seed: int, tmp_path: 
         for name, steps in yard.agents.saved.items():
             assert steps >= saved[name]
             saved[name] = steps
+        for record in yard.world.records.values():
+            if record.attempt is None:  # what was not saved is gone, and policies must not count on it
+                assert record.done_steps == record.saved_steps
         if all(record.state.over for record in yard.world.records.values()):
             return
         if chance.random() < 0.8 and yard.agents.ranks:
@@ -107,6 +110,24 @@ def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkp
     first = next(row for row in yard.store.rows("attempts") if row["job_id"] == "deaf")
     assert first["end_s"] - first["stop_asked_s"] == pytest.approx(60.0, abs=20.0)
     check_nothing_is_held_twice(yard)
+
+
+def test_the_step_at_which_all_stop_stays_where_it_is_once_they_are_told(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    limits = []
+
+    def look() -> None:
+        attempt = yard.world.records["wide"].attempt
+        if attempt is not None and attempt.leaving:
+            limits.append(attempt.limit)
+            yard.agents.report_all()
+
+    yard.clock.at(1000.0, lambda: yard.world.post(lambda _now: yard.world.end()))
+    for later in range(1, 60, 4):
+        yard.clock.at(1000.0 + later, look)
+    yard.run(Workload.from_jobs([Job("wide", 0.0, 2, "resnet50", duration_s=7200.0)]), resolve("fifo+proportional"))
+    assert len(limits) > 2
+    assert set(limits) == {yard.agents.saved["wide"]}
 
 
 def test_a_cancelled_job_leaves_and_is_not_started_again(tmp_path: Path) -> None:
