@@ -28,11 +28,13 @@ def test_interpreted_runs_have_the_same_bytes(tmp_path: Path) -> None:
             assert (folder / table).read_bytes() == same, f"{folder.name}/{table}"
 
 
-def test_kernels_are_the_functions_themselves() -> None:
+def test_kernels_are_the_functions_themselves_and_divide_by_zero_without_a_word() -> None:
     program = (
         "import numpy as np\n"
         "from gpuyard.core.kernel import box, inner, kernel\n"
         "def double(boxed): return 2 * boxed.value[0]\n"
-        "print(kernel(double) is double, inner(double) is double, double(box((np.arange(3),))).tolist())\n"
+        "def part(some): return some[0] / some[1]\n"
+        "print(kernel(double)(box((np.arange(3),))).tolist())\n"
+        "print(kernel(part)(np.ones(2)), inner(part)(np.arange(1.0, -1, -1)))\n"
     )
-    assert interpreted("-c", program) == f"True True {(2 * np.arange(3)).tolist()}\n"
+    assert interpreted("-c", program) == f"{(2 * np.arange(3)).tolist()}\n1.0 inf\n"
