@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,6 +11,8 @@ from gpuyard.client.session import CHECKPOINTS, SAVE_EVERY, SPEED
 from gpuyard.runtime.records import Attempt, JobRecord
 
 TRAINER = (sys.executable, "-m", "gpuyard.client.trainer")
+HERE = "127.0.0.1"
+"""Where the processes of a job find the first of them: all nodes are on this machine."""
 FIRST_PORT = 20000
 PORTS = 20000
 """Of jobs with several processes, by which they find each other."""
@@ -36,10 +37,6 @@ class JobStarts:
     folder: Path
     speed: float
     save_every_s: float
-    addresses: Mapping[str, str] = field(default_factory=dict)
-    """Of nodes; those not named are this machine."""
-    emulated: Mapping[str, str] = field(default_factory=dict)
-    """Variables by which programs find emulated GPUs."""
 
     def of(self, record: JobRecord, attempt: Attempt, node: str) -> Launch:
         """The processes of an attempt on one node."""
@@ -53,7 +50,6 @@ class JobStarts:
         cpus = sum(part.amounts.get("cpus", 0.0) for part in here)
         memory = sum(part.amounts.get("memory_gb", 0.0) for part in here)
         nodes = attempt.grant.nodes
-        first = self.addresses.get(nodes[0], "127.0.0.1")
         port = str(FIRST_PORT + (hash_of(record.name) + attempt.number) % PORTS)
         start_rank = next(rank for rank, part in enumerate(parts) if part.node == node)
         found = {
@@ -63,7 +59,7 @@ class JobStarts:
             "CUDA_VISIBLE_DEVICES": gpus,
             "WORLD_SIZE": str(len(parts)),
             "LOCAL_WORLD_SIZE": str(len(here)),
-            "MASTER_ADDR": first,
+            "MASTER_ADDR": HERE,
             "MASTER_PORT": port,
             "SYNERGY_JOB_ID": record.name,
             "SYNERGY_ARCH": record.job.model,
@@ -79,13 +75,13 @@ class JobStarts:
             found |= {
                 "SYNERGY_DISTRIBUTED": "1",
                 "SYNERGY_NNODES": str(len(nodes)),
-                "SYNERGY_MASTER_IP": first,
+                "SYNERGY_MASTER_IP": HERE,
                 "SYNERGY_MASTER_PORT": port,
                 "SYNERGY_RANK": str(nodes.index(node)),
                 "SYNERGY_START_RANK": str(start_rank),
                 "SYNERGY_WORLD_SIZE": str(len(parts)),
             }
-        return dict(self.emulated) | found
+        return found
 
 
 def job_folder(folder: Path, name: str) -> Path:
