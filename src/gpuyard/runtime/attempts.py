@@ -44,7 +44,7 @@ class Attempts(Settling):
             for rank, part in enumerate(attempt.grant.parts):
                 missing = RankProgress(RankName(name, attempt.number, rank))
                 if part.node == node and missing.name not in seen and not attempt.ranks[rank].exited:
-                    self.exited(RankExit(missing, code=-1, tail="its node lost it"), now)
+                    self.exited(RankExit(missing, code=-1, tail="its node lost it"), now, blame=False)
                     if record.attempt is not attempt:
                         break
             if record.attempt is attempt and node in attempt.grant.nodes:
