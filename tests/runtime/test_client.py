@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from gpuyard.client import Checkpoints, steps
 from gpuyard.client.control import messages
 from gpuyard.client.trainer import StepTimer
+from gpuyard.runtime.addresses import RunningScheduler, SchedulerAddress
+from gpuyard.runtime.process_ids import started
 
 
 def text(content: str) -> Callable[[Path], object]:
@@ -107,3 +110,9 @@ def test_messages_keep_their_numbers() -> None:
     lease = messages()["Lease"](stop=True, limit=7, cpus=1.5, memory_gb=2.0, step_s=0.25)
     assert lease.SerializeToString().hex() == "080110071900000000000" + "0f83f21000000000000004029000000000000d03f"
     assert json.dumps([field.number for field in lease.DESCRIPTOR.fields]) == "[1, 2, 3, 4, 5]"
+
+
+def test_a_scheduler_is_not_taken_for_another_process_that_has_its_number() -> None:
+    here, address = os.getpid(), SchedulerAddress("unix:/nowhere")
+    assert RunningScheduler("state", here, started(here), address).lives
+    assert not RunningScheduler("state", here, started(here) + 1, address).lives

@@ -99,7 +99,7 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
     from gpuyard import traces
     from gpuyard.core.errors import InputError
     from gpuyard.profiles import load_zoo
-    from gpuyard.runtime.new_jobs import NewJob
+    from gpuyard.runtime.new_jobs import NewJob, words
     from gpuyard.simulation.opening import find_policy
     from gpuyard.simulation.options import make_options
     from gpuyard.simulation.study import prepare
@@ -122,6 +122,8 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
     study = prepare(options)
     here = str(Path.cwd())
     jobs = [NewJob(study.workload.job(number), here) for number in range(len(study.workload))]
+    for new in jobs:
+        words(new.job)  # refused before anything is written
     return _Inputs(study.cluster, study.policy, study.zoo, study.options, study.load, jobs, study.workload.source)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import grpc
 
 from gpuyard.core.errors import InputError
+from gpuyard.runtime.process_ids import is_still
 
 _OTHERS = 0o077
 
@@ -84,6 +85,7 @@ class RunningScheduler:
 
     state: str
     pid: int
+    started: int
     address: SchedulerAddress
 
     def announce(self) -> None:
@@ -94,7 +96,7 @@ class RunningScheduler:
     @property
     def lives(self) -> bool:
         """Whether its process is there."""
-        return Path(f"/proc/{self.pid}").exists()
+        return is_still(self.pid, self.started)
 
 
 def find_scheduler(state: Path | None) -> RunningScheduler:
@@ -117,6 +119,6 @@ def find_scheduler(state: Path | None) -> RunningScheduler:
 def _announced(path: Path) -> RunningScheduler | None:
     try:
         found = json.loads(path.read_text())
-        return RunningScheduler(found["state"], found["pid"], SchedulerAddress(**found["address"]))
+        return RunningScheduler(found["state"], found["pid"], found["started"], SchedulerAddress(**found["address"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

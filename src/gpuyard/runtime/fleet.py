@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gpuyard.runtime.addresses import AgentSettings, SchedulerAddress
+from gpuyard.runtime.process_ids import is_still, started
 
 Handle = list[int]
 """By which another scheduler finds an agent again: its process, and when that was started."""
@@ -61,14 +62,14 @@ class LocalFleet:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self.children[node] = child
-        self.known[node] = [child.pid, _started(child.pid)]
+        self.known[node] = [child.pid, started(child.pid)]
 
     def lives(self, node: str) -> bool:
         """Whether the agent of a node is there."""
         child = self.children.get(node)
         if child is not None:
             return child.poll() is None
-        return node in self.known and _is(self.known[node])
+        return node in self.known and is_still(*self.known[node])
 
     def handles(self) -> dict[str, Handle]:
         """Processes of agents."""
@@ -87,19 +88,6 @@ class LocalFleet:
             child.wait()
 
 
-def _started(pid: int) -> int:
-    """When a process was started, in ticks of the machine; 0 if it is not there."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0
-
-
-def _is(handle: Handle) -> bool:
-    """Whether a process is still the one that it was."""
-    return _started(handle[0]) == handle[1] != 0
-
-
 def adopt(found: Mapping[str, Handle] | None) -> dict[str, Handle]:
     """The agents of an earlier scheduler that live."""
-    return {node: handle for node, handle in (found or {}).items() if _is(handle)}
+    return {node: handle for node, handle in (found or {}).items() if is_still(*handle)}

@@ -23,6 +23,7 @@ from gpuyard.runtime.clock import Anchor, MachineClock
 from gpuyard.runtime.fleet import AgentFleet, LocalFleet, adopt
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.new_jobs import NewJob
+from gpuyard.runtime.process_ids import started
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
 from gpuyard.runtime.settling import Patience
@@ -75,7 +76,7 @@ class Scheduler:
             adopt(self.store.meta("agents")),
         )  # fmt: skip
         self._over = threading.Event()
-        RunningScheduler(str(settings.state.resolve()), os.getpid(), self.address).announce()
+        RunningScheduler(str(settings.state.resolve()), os.getpid(), started(os.getpid()), self.address).announce()
 
     def run(self, between: Callable[[], None] = lambda: None) -> int:
         """Decide until there is nothing left to decide; returns how many decisions that took."""
