@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c c
 PARTS := lint types unit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit bench bench-paper bench-serve bench-emulation format clean
+.PHONY: help demo test lint types layers unit bench bench-paper bench-serve bench-emulation bench-real bench-profile format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,12 @@ bench-serve: $(TOOLS)  ## requests a second through gpuyard serve, and what it a
 bench-emulation: $(TOOLS) $(NATIVE)  ## the emulated GPU against published measurements; writes docs/fidelity.md
 	@$(BIN)/python -m benchmarks.emulated
 
+bench-real: $(TOOLS) $(COMPILED)  ## jobs with real processes beside the simulator, an hour or more; writes docs/fidelity.md
+	@$(BIN)/python -m benchmarks.real
+
+bench-profile: $(TOOLS)  ## three jobs profiled at few points, against all points measured; writes docs/profiling.md
+	@$(BIN)/python -m benchmarks.job_profiles
+
 format: $(TOOLS)  ## let ruff mend what it can
 	@$(BIN)/ruff check --quiet --fix . ; $(BIN)/ruff format .
 
@@ -76,7 +82,7 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(TOOLS): $(INPUTS) | $(BIN)/python
-	@$(PIP_INSTALL) -e '.[monitor,ray,serve,test,test-cuda,torch]'
+	@$(PIP_INSTALL) -e '.[monitor,ray,run,serve,test,test-cuda,torch]'
 	@touch $@ $(RUNTIME)
 
 # Installing builds the libraries in C, and whoever needs one whose sources have changed builds it again. Doing it here, once

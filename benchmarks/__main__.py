@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import (
+    client_step,
     compiled,
     gate,
     golden_run,
@@ -15,6 +16,7 @@ from benchmarks import (
     million,
     overload,
     planning,
+    real_rounds,
     serving_speed,
     sharing_speed,
     sharing_worlds,
@@ -53,10 +55,12 @@ def run_planning() -> list[Figure]:
 
 BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "start": start.run,
+    "client_step": client_step.run,
     "tables": tables.run,
     "golden_run": golden_run.run,
     "growth": growth.run,
     "planning": run_planning,
+    "real_rounds": real_rounds.run,
     "serving": serving_speed.run,
     "gate": gate.run,
     "sharing_worlds": sharing_worlds.run,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from heapq import heappop, heappush
+from pathlib import Path
 from typing import Any
 
 
@@ -55,6 +57,28 @@ def bare_heap_floor(arrival_s: list[float], duration_s: list[float]) -> None:
         heappush(events, arrival + duration)
     while events:
         heappop(events)
+
+
+class OtherLoad:
+    """How many CPUs other programs kept busy from its making to the asking, on Linux: they make requests wait."""
+
+    def __init__(self) -> None:
+        self._began_s, self._all_s, self._own_s = time.perf_counter(), _busy_s(), _own_s()
+
+    def cpus(self) -> float:
+        """Without this process and its children, which must have ended by now."""
+        others_s = _busy_s() - self._all_s - (_own_s() - self._own_s)
+        return max(others_s, 0.0) / (time.perf_counter() - self._began_s)
+
+
+def _busy_s() -> float:
+    """CPU seconds of the whole machine: all but idle and waiting for disks."""
+    ticks = [int(each) for each in Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]]
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_s() -> float:
+    return sum(os.times()[:4])
 
 
 def peak_memory_gb() -> float:

@@ -22,6 +22,7 @@ from typing import cast
 import uvloop
 
 from benchmarks.limits import Figure
+from benchmarks.measure import OtherLoad
 from benchmarks.running import report, run_named
 
 SERVICES = """\
@@ -184,6 +185,7 @@ def added(rate: float = LEAST_PER_S / 2) -> list[Figure]:
         await crowd.evenly(rate)
         return crowd
 
+    others = OtherLoad()
     with server() as port:
         crowd = uvloop.run(run(port))
     times = sorted(crowd.added_ms)
@@ -192,6 +194,7 @@ def added(rate: float = LEAST_PER_S / 2) -> list[Figure]:
         Figure(f"{name}, p50", times[len(times) // 2], "ms", portable=False),
         Figure(f"{name}, p99", times[int(len(times) * 0.99)], "ms", most=5.0, portable=False),
         Figure("serving: of these refused", crowd.refused, portable=False),
+        Figure("serving: CPUs that other programs kept busy meanwhile", others.cpus(), portable=False),
     ]
 
 

@@ -219,6 +219,7 @@ EXPORT CUresult cuCtxCreate(CUcontext *context, unsigned int flags, CUdevice dev
     return cuCtxCreate_v2(context, flags, device);
 }
 EXPORT CUresult cuCtxDestroy(CUcontext context) { return cuCtxDestroy_v2(context); }
+EXPORT CUresult cuCtxDetach(CUcontext context) { return cuCtxDestroy_v2(context); } /* nobody else can have attached */
 EXPORT CUresult cuCtxPushCurrent(CUcontext context) { return cuCtxPushCurrent_v2(context); }
 EXPORT CUresult cuCtxPopCurrent(CUcontext *context) { return cuCtxPopCurrent_v2(context); }
 EXPORT CUresult cuCtxSynchronize(void) { return cuCtxSynchronize_v2(NULL); }

@@ -37,6 +37,7 @@ static struct function *add_function(struct module *module, const char *name, si
     function->name = own;
     function->code = code;
     function->seconds = kernel_seconds_by_name(own);
+    function->prepared = (struct prepared_launch){.block = {1, 1, 1}};
     memset(function->attributes, 0, sizeof function->attributes);
     int limit = code == NULL || ptx_max_threads(code) == 0 ? THREADS_PER_BLOCK : (int)ptx_max_threads(code);
     function->attributes[CU_FUNC_MAX_THREADS_PER_BLOCK] = limit;
@@ -92,6 +93,7 @@ void module_unload(struct module *module) {
         struct function *function = module->functions;
         module->functions = function->next;
         free((char *)function->name);
+        free(function->prepared.arguments);
         handle_drop(function);
     }
     for (size_t i = 0; module->ptx != NULL && module->context != NULL && i < ptx_variable_count(module->ptx); i++)

@@ -5,6 +5,13 @@
 #include "context.h"
 #include "ptx/ptx.h"
 
+/* What old programs set on a kernel before they launch it. */
+struct prepared_launch {
+    unsigned int block[3], shared_bytes;
+    unsigned char *arguments; /* NULL: none were set */
+    size_t bytes;
+};
+
 struct function {
     struct handle handle;
     struct function *next;
@@ -14,6 +21,7 @@ struct function {
     const struct ptx_function *code; /* NULL: only machine code is there, which is timed and not run */
     int attributes[CU_FUNC_ATTRIBUTE_COUNT];
     double seconds; /* by GPUYARD_KERNEL_TIMES; not a number if it depends on the launch */
+    struct prepared_launch prepared;
 };
 
 struct module {
@@ -45,6 +53,9 @@ CUresult module_variable_address(const struct module *module, const char *name, 
 
 /* The function in the current context that a handle means. */
 CUresult find_function(CUfunction handle, struct function **function);
+
+/* Every launch of a kernel goes through this function of the API. */
+CUresult cuLaunchKernelEx(const CUlaunchConfig *config, CUfunction handle, void **parameters, void **extra);
 
 size_t function_argument_bytes(const struct function *function);
 

@@ -171,6 +171,7 @@ def test_services_in_yaml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, tenant: me}": "'tenant' is not a field",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, priority: high}": "field priority: 'high' must be a whole number",
         "{model: vgg16, rate_per_s: 5, slo_ms: 9, gpu_types: [a]}": "field gpu_types: ['a'] must be text",
+        "{model: vgg16, rate_per_s: 5, slo_ms: 9, gpu_types: 3080}": "In YAML, put it in quotes: '3080'",
         "{model: mine, rate_per_s: 5, slo_ms: 9}": "s.yaml, row 3, field model: 'mine' has no latency profile",
         "{model: vgg16, rate_per_s: 5, slo_ms: 1:30}": "row 3, field slo_ms: '1:30' is a number to the base of 60",
         "{model: vgg16, rate_per_s: 5, slo_ms: " + "[" * 100_000: "s.yaml, row 3: is nested too deeply",

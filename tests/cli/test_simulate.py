@@ -17,6 +17,16 @@ FIELDS = {
     *("policy", "load", "jobs", "mean_jct_h", "p50_jct_h", "p99_jct_h", "p999_jct_h", "makespan_h"),
     *("gpu_use", "cpu_use", "memory_use", "cpu_seconds", "run"),
 }
+MARKING = """
+from pathlib import Path
+
+def arrived(snapshot):
+    if snapshot.now > 3600:
+        Path("begun").touch()
+    return snapshot.arrival_s
+"""
+"""An order that tells when a simulation is under way."""
+
 SMALL = ("--jobs", "60", "--cluster", "2x8:cpus=24,memory=500GB")
 
 
@@ -169,14 +179,32 @@ def test_a_place_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
+def wait_until_begun(process: subprocess.Popen[str], folder: Path) -> None:
+    while not (folder / "begun").exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("command", ["simulate", "sweep"])
+def test_a_kill_in_the_middle_of_a_simulation_leaves_nothing(tmp_path: Path, command: str) -> None:
+    (tmp_path / "marking.py").write_text(MARKING)
+    (tmp_path / "axes.yaml").write_text("axes: {seed: [1, 2]}\nfixed: {policy: marking.py:arrived, jobs: 20000}\n")
+    what = ["axes.yaml"] if command == "sweep" else ["--policy", "marking.py:arrived", "--jobs", "20000"]
+    given = [sys.executable, "-m", "gpuyard", command, *what, "--out", "new/runs", "--processes", "1"]
+    before = set(tmp_path.iterdir()) | {tmp_path / "begun", tmp_path / "__pycache__"}
+    with subprocess.Popen(given, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path, start_new_session=True) as process:
+        wait_until_begun(process, tmp_path)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert set(tmp_path.iterdir()) <= before
+
+
 def test_ctrl_c_keeps_finished_runs_and_leaves_nothing_half_written(tmp_path: Path) -> None:
-    long = ("--jobs", "200000", "--policy", "srtf+tune")
+    (tmp_path / "marking.py").write_text(MARKING)
+    long = ("--jobs", "20000", "--policy", "marking.py:arrived")
     args = ["--policy", "fifo+proportional", "--load", "1", "--load", "2", *long, "--processes", "2"]
     command = [sys.executable, "-m", "gpuyard", "simulate", *args]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True)
-    while not list(tmp_path.rglob(".*.partial")):  # reserved when a worker begins to simulate
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_until_begun(process, tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=900)
     assert process.returncode == 130

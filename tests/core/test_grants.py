@@ -136,6 +136,21 @@ HOLDERS = ("ann", "bob", 7, ("team", 1))
 AMOUNTS = st.sampled_from([1, 1024, 1536, 4096]).map(lambda number: number / 1024)
 
 
+def test_a_plan_that_does_not_fit_as_a_whole_changes_nothing() -> None:
+    book = ledger()
+    book.grant("stays", [Part("a", 0, amounts=cpus(2.0))], tasks=("train",))
+    book.grant("leaves", [Part("b", 0, 500)])
+    before = book.grants()
+    too_much = [Grant("new", (Part("b", 0),)), Grant("stays", (Part("b", 1),)), Grant("last", (Part("b", 0, 1),))]
+    with pytest.raises(LedgerError, match="'last' cannot take 1 thousandths of GPU 0 on node 'b'"):
+        book.carry_out(too_much, released=["leaves"])
+    assert sorted(book.grants(), key=str) == sorted(before, key=str)
+    assert book.grant_of("new") is None
+    book.check()
+    book.carry_out(too_much[:2], released=["leaves"])
+    assert {grant.holder: grant.parts for grant in book.grants()} == {each.holder: each.parts for each in too_much[:2]}
+
+
 @st.composite
 def parts_of(draw: st.DrawFn, nodes: list[str]) -> Part:
     """Something of one of these nodes, which it may have or not."""

@@ -144,7 +144,7 @@ def test_a_report_of_nothing_is_refused(tmp_path: Path) -> None:
 def test_a_failed_write_keeps_the_old_page(tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text("old")
     (tmp_path / "waits.png").mkdir()
-    with pytest.raises(OSError, match="directory"):
+    with pytest.raises(InputError, match="directory"):
         write_report([three_jobs()], tmp_path, details=0)
     assert (tmp_path / "report.html").read_text() == "old"
     assert not list(tmp_path.glob(".*.partial"))
@@ -170,3 +170,9 @@ def test_the_page_of_a_long_run_stays_small() -> None:
     run = long_run(400_000)
     shown, _ = build_report([run])
     assert len(shown) < 3_000_000
+
+
+def test_a_report_that_cannot_be_written_says_where(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    with pytest.raises(InputError, match=r"out: the report could not be written"):
+        write_report([three_jobs()], tmp_path / "out")

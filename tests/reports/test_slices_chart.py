@@ -28,6 +28,14 @@ def test_every_gpu_and_turn_is_named(gpus: int, tmp_path: Path) -> None:
     assert "faces · batch 8" in text
     assert "a/b · batch 4" in text
     assert text.count(">free<") == gpus - 1
+    assert text.count(">RTX2080Ti<") == gpus
+
+
+def test_every_gpu_has_the_type_of_its_node(tmp_path: Path) -> None:
+    mixed = Deployment(SERVICES, serving_cluster("1x2080ti,2x3080"), PartitionPlan(()))
+    draw_slices(mixed, tmp_path / "slices.svg")
+    text = (tmp_path / "slices.svg").read_text()
+    assert (text.count(">RTX2080Ti<"), text.count(">3080<")) == (1, 2)
 
 
 def test_the_same_plan_gives_the_same_picture(tmp_path: Path) -> None:

@@ -47,6 +47,25 @@ def build(
     return Run(about | info, {"jobs": jobs_frame, "timeline": timeline}, summary)
 
 
+def attempt(job_id: int | str, number: int = 1, **values: Any) -> dict[str, Any]:
+    """A row of attempts.parquet, in seconds: it worked from 0 to its end after an hour, unless told otherwise."""
+    row: dict[str, Any] = {"job_id": job_id, "attempt": number, "due_s": 0.0, "asked_s": 0.0, "start_s": 0.0}
+    row |= {"working_s": 0.0, "stop_asked_s": None, "end_s": HOUR, "first_step": 0, "last_step": 100, "steps_s": HOUR}
+    row |= {"saves": 0, "save_s": 0.0, "load_s": 0.0, "leave_s": 0.0, "ended": "finished"}
+    return row | values
+
+
+def real(jobs: list[dict[str, Any]], attempts: list[dict[str, Any]], *, speed: float = 1.0, **info: Any) -> Run:
+    """A run with real processes; of its timeline nothing is kept but one span a job."""
+    made = build(jobs, [span(row["job_id"], 0, 1, [0]) for row in jobs], world="emulated", speed=speed, **info)
+    table = pl.DataFrame(attempts, schema=dict(TABLES["attempts"].columns) | _ids(attempts))
+    return Run(made.info, made.tables | {"attempts": table}, made.summary)
+
+
+def _ids(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"job_id": pl.String()} if any(isinstance(row["job_id"], str) for row in rows) else {}
+
+
 def program(number: int = 0, **values: Any) -> dict[str, Any]:
     """A row of programs.parquet: ten steps in six of eight seconds, unless told otherwise."""
     row: dict[str, Any] = {"program": number, "command": "python train.py", "gpu_ids": [number], "gpu_kinds": ["A100"]}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import multiprocessing
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.core.errors import InputError
-from gpuyard.results import Run, check_writable, is_run, load_run, reserve, reserve_next
+from gpuyard.results import Run, check_writable, load_run, reserve, reserve_next
 from gpuyard.results.locks import is_abandoned
 
 from .builder import three_jobs
@@ -55,13 +57,22 @@ sys.addaudithook(at_that_moment)
 run.save(target, overwrite=overwrite == "yes")
 """
 
+WORKING = """
+import sys
+from gpuyard import results
+how, target = sys.argv[1:]
+with getattr(results, how)(target):
+    print("working", flush=True)
+    sys.stdin.readline()
+"""
+
 Moment = tuple[str, str]
 """What the process is about to do: an event of Python's, and what its arguments look like."""
 
 GETS_ITS_NAME = ("os.rename", r"\.partial \S*/new$")
 MOMENTS: dict[str, Moment] = {
-    "before the first file": ("open", r"\.new\S*/run.json"),
-    "in the middle": ("open", r"\.new\S*/timeline.parquet"),
+    "before the first file": ("os.link", r" run.json$"),
+    "in the middle": ("os.link", r" timeline.parquet$"),
     "before it gets its name": GETS_ITS_NAME,
 }
 
@@ -171,21 +182,86 @@ def test_a_folder_that_is_gone_a_moment_later_is_made_again(out: Path, monkeypat
     assert names(out / "new") == ["fast"]
 
 
-def test_a_reserved_folder_is_no_run(out: Path) -> None:
+@pytest.mark.parametrize("how", ["reserve", "reserve_next"])
+@pytest.mark.parametrize("folder", [".", "new/folders"])
+def test_a_kill_between_reserving_and_saving_leaves_nothing(out: Path, how: str, folder: str) -> None:
+    target = out / folder / "fast"
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKING, how, str(target)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"working\n"
+        assert names(out) == [], "nor is there anything before"
+        with pytest.raises(InputError, match="fast: is being written by another process"), reserve(target):
+            pass
+        process.kill()
+    assert names(out) == []
+    three_jobs().save(target)
+
+
+def test_a_name_that_was_given_up_is_free_although_a_forked_process_lives(out: Path) -> None:
     with reserve(out / "fast"):
-        assert [is_run(entry) for entry in out.iterdir()] == [False]
-        with pytest.raises(InputError, match="no such run folder"):
-            load_run(out / "fast")
+        context = multiprocessing.get_context("fork")
+        end = context.Event()
+        child = context.Process(target=end.wait)
+        child.start()
+    with reserve(out / "fast"):
+        assert child.is_alive()
+    end.set()
+    child.join()
+
+
+def test_where_no_lock_can_be_kept_both_runs_are_written(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is between users, and between machines: nobody sees the other's locks."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    with reserve_next(out / "fast") as first, reserve_next(out / "fast") as second:
+        assert first.target == second.target
+        for place, seed in ((first, 1), (second, 2)):
+            three_jobs(seed=seed).save(place)
+    assert [load_run(out / name).info["seed"] for name in ("fast", "fast-2")] == [1, 2]
+    with reserve(out / "new") as mine:
+        three_jobs().save(out / "new")
+        with pytest.raises(InputError, match="new: already holds a run"):
+            three_jobs().save(mine)
+    assert names(out) == ["fast", "fast-2", "new"]
 
 
 @pytest.mark.parametrize("moment", MOMENTS.values(), ids=MOMENTS)
 def test_what_a_kill_leaves_is_no_run_and_the_next_save_clears_it(source: Path, out: Path, moment: Moment) -> None:
     killed(source, out / "new", moment)
-    assert names(out) == [".new.partial"]
+    assert [re.sub("-[0-9a-f]{8}", "", name) for name in names(out)] == [".new.partial"]
     with pytest.raises(InputError, match="no such run folder"):
         load_run(out / "new")
     three_jobs().save(out / "another")
     assert names(out) == ["another"]
+
+
+def test_a_kill_while_files_are_written_leaves_nothing(source: Path, out: Path) -> None:
+    killed(source, out / "fast", ("os.mkdir", r"/\.fast\S*partial "))
+    assert names(out) == []
+
+
+def test_where_files_need_names_runs_are_written_all_the_same(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is over NFS, for one."""
+    opened = os.open
+
+    def named_only(path: Path, flags: int, *args: int, **more: int) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported", str(path))
+        return opened(path, flags, *args, **more)
+
+    monkeypatch.setattr(os, "open", named_only)
+    with reserve_next(out / "new/fast") as place:
+        assert names(out) == [], "nor is there anything of having tried it out"
+        assert three_jobs().save(place).path == out / "new/fast"
+    assert load_run(out / "new/fast").tables.keys() == three_jobs().tables.keys()
+
+
+@pytest.mark.parametrize("long", ["x" * 250, "y" * 300 + "/fast"])
+def test_a_name_that_is_too_long_is_found_out_before_the_work(out: Path, long: str) -> None:
+    with pytest.raises(InputError, match="no run can be written there: File name too long"), reserve(out / long):
+        pytest.fail("should not come so far")
 
 
 def test_the_name_of_a_killed_process_is_free_again(source: Path, out: Path) -> None:
@@ -197,7 +273,7 @@ def test_the_name_of_a_killed_process_is_free_again(source: Path, out: Path) -> 
 
 @pytest.mark.parametrize(
     "moment",
-    [("open", r"\.new\S*/jobs.parquet"), ("os.rename", r"/new \S*\.old\.partial$"), GETS_ITS_NAME],
+    [("os.link", r" jobs.parquet$"), ("os.rename", r"/new \S*\.old\.partial$"), GETS_ITS_NAME],
     ids=["while writing", "before the old run goes aside", "after it"],
 )
 def test_a_kill_while_a_run_is_replaced_keeps_the_old_run(source: Path, out: Path, moment: Moment) -> None:

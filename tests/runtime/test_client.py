@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from queue import SimpleQueue
 
 import pytest
 from hypothesis import given
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from gpuyard.client import Checkpoints, steps
 from gpuyard.client.control import messages
+from gpuyard.client.session import AgentSession
 from gpuyard.client.trainer import StepTimer
 from gpuyard.runtime.addresses import RunningScheduler, SchedulerAddress
 from gpuyard.runtime.process_ids import started
+from gpuyard.runtime.service import next_word
 
 
 def text(content: str) -> Callable[[Path], object]:
@@ -116,3 +119,30 @@ def test_a_scheduler_is_not_taken_for_another_process_that_has_its_number() -> N
     here, address = os.getpid(), SchedulerAddress("unix:/nowhere")
     assert RunningScheduler("state", here, started(here), address).lives
     assert not RunningScheduler("state", here, started(here) + 1, address).lives
+
+
+def test_an_agent_hears_something_even_if_there_is_nothing_to_say() -> None:
+    link: SimpleQueue[object] = SimpleQueue()
+    assert next_word(link, 0.01).WhichOneof("parameter_choice") is None
+    link.put("a word")
+    assert next_word(link, 60.0) == "a word"
+    link.put(None)
+    assert next_word(link, 60.0) is None
+
+
+@pytest.mark.parametrize(
+    ("stop", "limit", "step", "until", "leaves"),
+    [
+        (False, -1, 5, 100, False),
+        (True, -1, 5, 5, True),
+        (True, 8, 5, 8, False),
+        (True, 8, 8, 8, True),
+        (False, 8, 8, 8, False),
+    ],
+)
+def test_a_process_goes_on_to_its_limit_and_leaves_exactly_there(
+    stop: bool, limit: int, step: int, until: int, leaves: bool
+) -> None:
+    session = object.__new__(AgentSession)  # not joined to anybody
+    session.total_steps, session.step, session.lease = 100, step, messages()["Lease"](stop=stop, limit=limit)
+    assert (session.go_until(), session.must_leave()) == (until, leaves)

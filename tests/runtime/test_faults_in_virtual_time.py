@@ -2,15 +2,19 @@
 
 import random
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.virtual_yard import VirtualYard
+from tests.runtime.virtual_yard import VirtualRank, VirtualYard
 
+from gpuyard.client.session import RankName
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import load_zoo
+from gpuyard.runtime.attempts import STARTS_OVER
+from gpuyard.runtime.commands import LeaseTerms
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import JobState
@@ -28,13 +32,29 @@ def yard_of(folder: Path, patience: Patience = PATIENT, **costs: Any) -> Virtual
 
 
 def check_nothing_is_held_twice(yard: VirtualYard) -> None:
-    """From what agents were told and processes did: no GPU had two at any moment."""
+    """From what agents were told and processes did: no GPU had two at any moment, no node gave more than it has."""
     spans = sorted(yard.store.rows("spans"), key=lambda row: row["start_s"])
+    check_no_node_gives_more_than_it_has(yard, spans)
     free_at: Counter[int] = Counter()
     for row in spans:
         for gpu in row["gpu_ids"]:
             assert row["start_s"] >= free_at[gpu] - 1e-6, row
             free_at[gpu] = row["end_s"]
+
+
+def check_no_node_gives_more_than_it_has(yard: VirtualYard, spans: list[dict[str, Any]]) -> None:
+    kind = yard.cluster.kinds[0]
+    for name, most in (("cpus", kind.cpus), ("memory_gb", kind.memory_gb)):
+        changes = [
+            (when, sign, gpu // kind.gpus, row[name] / len(row["gpu_ids"]))
+            for row in spans
+            for gpu in row["gpu_ids"]
+            for when, sign in ((row["start_s"], 1), (row["end_s"], -1))
+        ]
+        given: Counter[int] = Counter()
+        for _, sign, node, amount in sorted(changes):  # at one instant, what ends comes first
+            given[node] += sign * amount
+            assert given[node] <= most + 1e-6, name
 
 
 @pytest.mark.parametrize("policy", ["las+tune", "srtf+proportional"])
@@ -86,6 +106,72 @@ def test_a_scheduler_that_dies_is_followed_by_one_that_loses_and_repeats_nothing
     check_nothing_is_held_twice(yard)
 
 
+KILLS = 300
+
+
+@pytest.mark.parametrize("seed", [11])
+def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path: Path) -> None:
+    """Ranks in every phase, nodes and schedulers; what was saved stays, and no saved step is done twice."""
+    yard = yard_of(tmp_path, start_s=20.0, save_s=5.0)
+    yard.agents.save_every_s = 200.0
+    chance = random.Random(seed)
+    jobs = Workload.from_jobs(
+        Job(f"job{number}", 500.0 * number, chance.choice((1, 2, 4, 8)), "resnet50", duration_s=9000.0)
+        for number in range(10)
+    )
+    kills: Counter[str] = Counter()
+    saved: Counter[str] = Counter()
+
+    def strike() -> None:
+        for name, steps in yard.agents.saved.items():
+            assert steps >= saved[name]
+            saved[name] = steps
+        if kills.total() == KILLS:
+            return
+        yard.clock.at(yard.clock.now() + chance.expovariate(1 / 60.0), strike)
+        victim = chance.choices(("rank", "node", "scheduler"), (16, 2, 2))[0]
+        kills[victim] += 1
+        if victim == "scheduler":
+            yard.die()
+        elif victim == "node":
+            yard.agents.lose(chance.choice(yard.cluster.node_names), back_after_s=chance.uniform(1.0, 500.0))
+        elif yard.agents.ranks:
+            yard.agents.kill(chance.choice(sorted(yard.agents.ranks, key=str)))
+
+    yard.clock.at(100.0, strike)
+    while not yard.run_until_death(jobs, resolve("las+tune")):
+        yard = yard.successor()
+    assert kills.total() == KILLS
+    assert min(kills.values()) > 10
+    assert {record.state for record in yard.world.records.values()} == {JobState.FINISHED}
+    assert all(yard.agents.saved[name] == record.total_steps for name, record in yard.world.records.items())
+    check_nothing_is_held_twice(yard)
+
+
+@pytest.mark.parametrize("moment", ["before it is kept", "after it is kept"])
+def test_a_scheduler_that_dies_over_an_exit_starts_nobody_again(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard = yard_of(tmp_path)
+    keep = yard.world._history.keep
+
+    def die_over_exits() -> None:
+        if yard.agents.exits and moment == "before it is kept":
+            yard.die()
+        keep()
+        if yard.agents.exits:
+            yard.die()
+
+    monkeypatch.setattr(yard.world._history, "keep", die_over_exits)
+    jobs = Workload.from_jobs([Job("only", 0.0, 2, "resnet50", duration_s=1000.0)])
+    assert not yard.run_until_death(jobs, resolve("fifo+tune"))
+    yard = yard.successor()
+    yard.run(jobs, resolve("fifo+tune"))
+    only = yard.world.records["only"]
+    assert (only.state, only.attempts, only.restarts) == (JobState.FINISHED, 1, 0)
+    assert not yard.agents.exits
+
+
 def test_a_job_that_comes_to_nothing_is_given_up_with_its_last_words(tmp_path: Path) -> None:
     yard = yard_of(tmp_path, Patience(beat_s=10.0, tries=3))
     yard.agents.crashes = {"bad": "no such file: data"}
@@ -96,6 +182,55 @@ def test_a_job_that_comes_to_nothing_is_given_up_with_its_last_words(tmp_path: P
         JobState.FAILED, 3, "no such file: data",
     )  # fmt: skip
     assert records["good"].state is JobState.FINISHED
+
+
+def test_a_job_whose_nodes_are_lost_is_not_to_blame_whatever_was_killed_with_it(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, tries=3), start_s=200.0)
+    for time in range(100, 3000, 300):
+        yard.clock.at(float(time), lambda: yard.agents.lose("node1", back_after_s=10.0))
+    yard.run(Workload.from_jobs([Job("wide", 0.0, 8, "resnet50", duration_s=600.0)]), resolve("fifo+tune"))
+    wide = yard.world.records["wide"]
+    assert wide.state is JobState.FINISHED
+    assert wide.restarts > 3
+
+
+def test_a_job_that_never_starts_is_killed_and_given_up(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, begin_s=700.0, tries=2))
+    yard.agents.hung = {"hung"}
+    jobs = [Job("hung", 0.0, 8, "resnet50", iterations=1e4), Job("good", 10.0, 8, "resnet50", iterations=1e4)]
+    yard.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
+    hung = yard.world.records["hung"]
+    assert (hung.state, hung.attempts) == (JobState.FAILED, 2)
+    assert hung.note == "did not begin within 700 s and was killed"
+    for row in yard.store.rows("attempts")[:2]:
+        assert (row["job_id"], row["ended"], row["working_s"]) == ("hung", "failed", None)
+        assert row["end_s"] - row["start_s"] == pytest.approx(700.0, abs=20.0)
+    assert yard.world.records["good"].state is JobState.FINISHED
+    assert not yard.agents.ranks
+
+
+def test_the_first_last_words_of_a_job_with_several_processes_are_kept(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, tries=1))
+    yard.clock.at(500.0, lambda: yard.agents.kill(RankName("wide", 1, 1)))
+    yard.run(Workload.from_jobs([Job("wide", 0.0, 4, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    assert yard.world.records["wide"].note == "killed"
+    assert yard.world.records["wide"].attempts == 1
+
+
+def test_a_job_that_starts_over_says_so(tmp_path: Path) -> None:
+    """One that cannot save loses all that it did each time that it is stopped."""
+    yard = yard_of(tmp_path)
+    yard.agents.forgetful = {"forgetful"}
+    jobs = [Job(name, 0.0, 8, "resnet50", iterations=20_000.0, command="train") for name in ("forgetful", "keeps")]
+    short = [Job(f"short{number}", 400.0 + number, 8, "resnet50", duration_s=300.0) for number in range(2)]
+    yard.run(Workload.from_jobs(jobs + short), resolve("srtf+proportional"))
+    records = yard.world.records
+    assert {record.state for record in records.values()} == {JobState.FINISHED}
+    rows = yard.store.rows("attempts")
+    stopped = [row["job_id"] for row in rows if row["ended"] == "preempted"]
+    assert stopped == ["forgetful"]
+    assert records["forgetful"].note == STARTS_OVER
+    assert not records["keeps"].note
 
 
 def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
@@ -170,3 +305,102 @@ def test_jobs_may_come_while_others_run(tmp_path: Path) -> None:
     yard.clock.at(1000.0, lambda: yard.world.post(come))
     yard.run(Workload.from_jobs([Job("early", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+proportional"))
     assert yard.world.records["late"].finish_s == pytest.approx(1800.0, abs=1.0)
+
+
+def test_a_process_that_leaves_untold_has_not_finished(tmp_path: Path) -> None:
+    """As processes do that were alone for too long."""
+    yard = yard_of(tmp_path, start_s=20.0, save_s=5.0)
+    yard.clock.at(1000.0, lambda: yard.agents.let_go(RankName("alone", 1, 0)))
+    yard.run(Workload.from_jobs([Job("alone", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    first, second = yard.store.rows("attempts")
+    assert (first["ended"], second["ended"]) == ("moved", "finished")
+    assert first["last_step"] == second["first_step"] < second["last_step"]
+    assert second["last_step"] == yard.world.records["alone"].total_steps
+    assert first["due_s"] == 0.0
+    assert first["leave_s"] == second["leave_s"] == 5.0
+    by_profile_s = yard.world.records["alone"].step_s * second["last_step"]
+    assert first["steps_s"] + second["steps_s"] == pytest.approx(by_profile_s)
+
+
+def test_steps_that_are_lost_are_not_among_those_that_an_attempt_did(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, start_s=20.0)
+    yard.clock.at(1000.0, lambda: yard.agents.kill(RankName("one", 1, 0)))
+    yard.run(Workload.from_jobs([Job("one", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    first, second = yard.store.rows("attempts")
+    assert (first["ended"], first["last_step"], first["steps_s"]) == ("failed", 0, pytest.approx(0.0))
+    assert second["steps_s"] == pytest.approx(yard.world.records["one"].step_s * second["last_step"])
+
+
+def test_late_decisions_are_known_by_the_beginning_of_their_round(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, start_s=20.0)
+    yard.agents.decides_s = 7.0
+    jobs = [Job(name, arrival_s, 8, "resnet50", duration_s=600.0) for name, arrival_s in (("a", 0.0), ("b", 10.0))]
+    yard.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
+    rows = yard.store.rows("attempts")
+    assert len(rows) == len(jobs)
+    for row in rows:
+        assert row["due_s"] % ROUND_S == 0
+        assert row["asked_s"] - row["due_s"] == pytest.approx(7.0)
+
+
+def test_a_job_that_tells_no_steps_is_not_taken_for_one_that_never_begins(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, begin_s=60.0, tries=1))
+    yard.agents.hung = {"mute"}
+    mute = Job("mute", 0.0, 1, "generic", command="train", iterations=1e6)
+
+    def cancel(_now: float) -> None:
+        yard.world.cancel("mute")
+
+    yard.clock.at(5000.0, lambda: yard.world.post(cancel))
+    yard.run(Workload.from_jobs([mute, Job("long", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("fifo+tune"))
+    assert (yard.world.records["mute"].state, yard.world.records["mute"].attempts) == (JobState.CANCELLED, 1)
+
+
+def test_nobody_is_given_up_for_the_loss_of_its_node(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, tries=1))
+    for when in (500.0, 1500.0):
+        for node in yard.cluster.node_names:
+            yard.clock.at(when, partial(yard.agents.lose, node, 400.0))
+    yard.run(Workload.from_jobs([Job("wide", 0.0, 8, "resnet50", duration_s=3000.0)]), resolve("fifo+tune"))
+    wide = yard.world.records["wide"]
+    assert (wide.state, wide.restarts, wide.attempts) == (JobState.FINISHED, 2, 3)
+    held_s = sum(row["end_s"] - row["start_s"] for row in yard.store.rows("attempts"))
+    assert wide.attained_s == pytest.approx(held_s)  # of all its attempts
+
+
+def test_a_round_is_not_left_out_when_a_job_is_not_as_far_as_it_should_be(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    seen = []
+
+    def delay() -> None:
+        rank = yard.agents.ranks[RankName("only", 1, 0)]
+        rank.since += 600.0  # it does no step for so long
+        seen.append(len(yard.seen))
+
+    yard.clock.at(4050.0, delay)
+    yard.clock.at(6050.0, lambda: seen.append(len(yard.seen)))
+    jobs = Workload.from_jobs([Job("only", 0.0, 1, "resnet50", duration_s=8000.0)])
+    yard.run(jobs, resolve("srtf+proportional"))
+    assert seen[1] > seen[0]
+    assert len(yard.seen) < 8000.0 / ROUND_S / 2
+
+
+def test_a_round_is_not_left_out_when_an_empty_node_is_lost(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    seen = []
+    yard.clock.at(4050.0, lambda: seen.append(len(yard.seen)))
+    yard.clock.at(4060.0, lambda: yard.agents.lose("node1", 1e5))
+    yard.clock.at(5050.0, lambda: seen.append(len(yard.seen)))
+    jobs = Workload.from_jobs([Job("only", 0.0, 1, "resnet50", duration_s=8000.0)])
+    yard.run(jobs, resolve("fifo+proportional"))
+    assert yard.store.rows("spans")[0]["gpu_ids"][0] < yard.cluster.kinds[0].gpus  # on the other node
+    assert seen[1] == seen[0] + 1
+
+
+def test_processes_that_nobody_knows_are_ended_when_their_agent_is_back(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    ghost = RankName("ghost", 1, 0)
+    yard.agents.ranks[ghost] = VirtualRank(ghost, "node0", LeaseTerms(step_s=1.0), 100, 0.0)
+    yard.agents.attach("node0")
+    yard.world.hear()
+    assert not yard.agents.ranks

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from gpuyard.policies.decide import Decision, decide
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import Zoo
-from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
+from gpuyard.runtime.commands import AcknowledgeExit, AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
@@ -47,9 +47,14 @@ class VirtualClock:
     def at(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._events, (max(when, self._now), next(self._numbers), what))
 
+    def pass_by(self, seconds: float) -> None:
+        """Time passes while nobody waits."""
+        self._now += seconds
+
     def wait(self, _changed: Condition, until: float) -> None:
         if self._events and self._events[0][0] <= until:
-            self._now, _, what = heapq.heappop(self._events)
+            when, _, what = heapq.heappop(self._events)
+            self._now = max(self._now, when)
             what()
         else:
             self._now = max(self._now, until)
@@ -81,14 +86,23 @@ class VirtualAgents:
     clock: VirtualClock
     start_s: float = 0.0
     save_s: float = 0.0
+    start_cost: Callable[[], float] | None = None
+    """What each start takes, if not `start_s`."""
     save_every_s: float = 0.0
+    decides_s: float = 0.0
+    """How long the scheduler takes from the snapshot to the decision."""
     saved: dict[str, int] = field(default_factory=dict)
     ranks: dict[RankName, VirtualRank] = field(default_factory=dict)
     starts: list[StartRanks] = field(default_factory=list)
-    exits: list[tuple[str, RankExit]] = field(default_factory=list)
-    """That no scheduler has heard of."""
+    exits: dict[int, tuple[str, RankExit]] = field(default_factory=dict)
+    """That no scheduler has said it has kept."""
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     crashes: dict[str, str] = field(default_factory=dict)
     """Jobs that end at once, with their last words."""
+    hung: set[str] = field(default_factory=set)
+    """Jobs that are started and never come to a step."""
+    forgetful: set[str] = field(default_factory=set)
+    """Jobs that never save."""
     deaf: set[str] = field(default_factory=set)
     """Jobs that do not leave when they are told to."""
     gone: set[str] = field(default_factory=set)
@@ -97,13 +111,17 @@ class VirtualAgents:
     def tell(self, node: str, command: AgentCommand) -> None:
         if node in self.gone:
             return
+        if isinstance(command, AcknowledgeExit):
+            self.exits.pop(command.number, None)
+            return
         if isinstance(command, StartRanks):
             self.starts.append(command)
             for number in command.ranks:
                 name = RankName(command.job, command.attempt, number)
                 step = self.saved.get(command.job, 0)
                 self.ranks[name] = VirtualRank(name, node, command.lease, command.total_steps, step)
-                self.clock.at(self.clock.now() + self.start_s, partial(self._work, name))
+                took_s = self.start_s if self.start_cost is None else self.start_cost()
+                self.clock.at(self.clock.now() + took_s, partial(self._work, name))
             return
         ranks = [
             rank
@@ -120,6 +138,11 @@ class VirtualAgents:
     def kill(self, name: RankName) -> None:
         """As kill -9 does."""
         self._exit(self.ranks[name], code=-9, tail="killed")
+
+    def let_go(self, name: RankName) -> None:
+        """A process saves and leaves, and nobody has told it to."""
+        self._advance(self.ranks[name])
+        self._leave(self.ranks[name], finished=False)
 
     def lose(self, node: str, back_after_s: float) -> None:
         """A node dies, with all its processes, and is back after a while, empty."""
@@ -142,12 +165,11 @@ class VirtualAgents:
         world = self.world
         assert world is not None
         running = [self._told(rank) for rank in self.ranks.values() if rank.node == node]
-        exits = [gone for where, gone in self.exits if where == node]
-        self.exits = [each for each in self.exits if each[0] != node]
+        exits = [gone for where, gone in self.exits.values() if where == node]
         world.post(partial(world.attempts.joined, node, running, exits))
 
     def _work(self, name: RankName) -> None:
-        if name not in self.ranks:
+        if name not in self.ranks or name.job in self.hung:
             return
         rank = self.ranks[name]
         if name.job in self.crashes:
@@ -216,19 +238,20 @@ class VirtualAgents:
     def _leave(self, rank: VirtualRank, *, finished: bool) -> None:
         rank.working, rank.leaving = False, True
         rank.step = float(int(rank.step + 1e-9))
-        if rank.name.rank == 0:
+        if rank.name.rank == 0 and rank.name.job not in self.forgetful:
             self.saved[rank.name.job] = int(rank.step)
-        self.clock.at(self.clock.now() + self.save_s, lambda: self._exit(rank, left=True, finished=finished))
+        self.clock.at(
+            self.clock.now() + self.save_s, lambda: self._exit(rank, left=True, finished=finished, leave_s=self.save_s)
+        )
 
     def _exit(self, rank: VirtualRank, **how: object) -> None:
         if self.ranks.get(rank.name) is not rank:
             return
         del self.ranks[rank.name]
-        gone = RankExit(self._told(rank), **how)  # type: ignore[arg-type]
-        if self.world is None:
-            self.exits.append((rank.node, gone))
-        else:
-            self.world.post(partial(self.world.attempts.exited, gone))
+        gone = RankExit(self._told(rank), number=next(self.numbers), **how)  # type: ignore[arg-type]
+        self.exits[gone.number] = rank.node, gone
+        if self.world is not None:
+            self.world.post(partial(self.world.attempts.told_exit, rank.node, gone))
 
     def report_all(self) -> None:
         for rank in list(self.ranks.values()):
@@ -271,17 +294,25 @@ class VirtualYard:
             self.agents.attach(node)
         self.seen: list[tuple[Snapshot, Decision]] = []
 
-    def run(self, workload: Workload, policy: Policy) -> None:
+    def run(self, workload: Workload, policy: Policy, *, every_round: bool = False) -> None:
+        """Until all is done; decide in every round, or only where the decision may be another one."""
         if not self.world.records:
             self.world.add(NewJob(workload.job(number)) for number in range(len(workload)))
         self.world.hear()
 
         def deciding(snapshot: Snapshot) -> Decision:
+            self.clock.pass_by(self.agents.decides_s)
             found = decide(policy, snapshot)
             self.seen.append((snapshot, found))
             return found
 
-        control(_Reporting(self.world, self.agents), deciding)
+        self._tell_by_rounds()
+        control(_Reporting(self.world, self.agents, every_round=every_round), deciding)
+
+    def _tell_by_rounds(self) -> None:
+        """Processes tell how far they are once a round."""
+        self.agents.report_all()
+        self.clock.at(self.clock.now() + self.rules.round_s, self._tell_by_rounds)
 
     def die(self) -> None:
         """What the scheduler was about to do is not done; agents and processes go on."""
@@ -309,8 +340,8 @@ class VirtualYard:
 class _Reporting:
     """The world, whose processes tell how far they are just before anybody decides."""
 
-    def __init__(self, world: RealCluster, agents: VirtualAgents) -> None:
-        self._world, self._agents = world, agents
+    def __init__(self, world: RealCluster, agents: VirtualAgents, *, every_round: bool) -> None:
+        self._world, self._agents, self._every_round = world, agents, every_round
         self.apply = world.apply
 
     @property
@@ -318,7 +349,7 @@ class _Reporting:
         return self._world.now
 
     def wait(self, last: Decision | None) -> bool:
-        return self._world.wait(last)
+        return self._world.wait(None if self._every_round else last)
 
     def snapshot(self) -> Snapshot:
         self._agents.report_all()

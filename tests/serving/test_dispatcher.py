@@ -8,7 +8,8 @@ from gpuyard.core.service import Service
 from gpuyard.policies.dispatch.layout import layout_of
 from gpuyard.policies.partition.deployment import Deployment, serving_cluster
 from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.serving.dispatcher import Batch, Dispatcher, Unit
+from gpuyard.serving.batches import Batch, Unit
+from gpuyard.serving.dispatcher import Dispatcher
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.front import Front
 from gpuyard.serving.protocol.contract import Contract
@@ -140,6 +141,16 @@ def test_a_new_slice_waits_until_all_batches_of_former_ones_have_left_its_gpu() 
     assert arrive(dispatcher, "c", 0.05) == []
     assert told(dispatcher.ended(former[0], 0.1, 0.1)) == []
     assert told(dispatcher.ended(former[1], 0.11, 0.11)) == ["c@0"]
+
+
+def test_nothing_waits_for_batches_that_were_lost_with_their_gpu() -> None:
+    dispatcher = opened((0, 100, 2))
+    [running] = dispatcher.arrive(0, [Unit("a", 0, 0.0)], 0.0)
+    dispatcher.change(layout_of(deployment((0, 100, 1))), [0])
+    dispatcher.lose(0)
+    assert dispatcher.wait_again(0, running.units, 0.01) == []
+    dispatcher.change(layout_of(deployment((0, 100, 2))), [0])
+    assert told(dispatcher.gain(0, 0.02)) == ["a@0"]
 
 
 def test_answers_are_counted_by_their_rows() -> None:

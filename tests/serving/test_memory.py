@@ -108,6 +108,24 @@ def test_an_answer_that_is_not_taken_counts_as_memory_of_clients() -> None:
     assert (loopback.answers, reserve.taken) == (1, 0)
 
 
+def test_a_body_that_is_answered_is_given_back_once() -> None:
+    reserve = Reserve(MIB)
+    site = Site(lambda _, respond: respond(Response(200)), HttpLimits(), reserve)
+
+    async def ask() -> None:
+        listening = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello")
+        await reader.read()
+        writer.close()
+        while site.count:
+            await asyncio.sleep(0.02)
+        listening.close()
+
+    asyncio.run(ask())
+    assert reserve.taken == 0
+
+
 def test_a_reserve_takes_no_more_than_there_is() -> None:
     reserve = Reserve(10)
     assert Counter(reserve.take(4) for _ in range(3)) == {True: 2, False: 1}

@@ -19,8 +19,9 @@ from gpuyard.policies.dispatch.rules import deadline
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.registry import PARTITIONS
 from gpuyard.serving.applications import Applications
+from gpuyard.serving.batches import Batch, Unit
 from gpuyard.serving.contracts import emulated_contracts
-from gpuyard.serving.dispatcher import Batch, Dispatcher, Unit
+from gpuyard.serving.dispatcher import Dispatcher
 from gpuyard.serving.frames import Ended, StartBatch
 from gpuyard.serving.gpu.emulated import EmulatedGpu
 from gpuyard.serving.gpu.executor import SlicePlan

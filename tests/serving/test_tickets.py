@@ -23,8 +23,8 @@ def test_a_row_has_the_bytes_of_each_input_in_the_order_of_the_model() -> None:
 
 def test_a_request_takes_as_long_as_the_row_that_took_longest() -> None:
     asked = ticket()
-    # Two rows ran together, and the third in the next batch.
-    rows = [(0, 0.01, 0.02), (1, 0.01, 0.02), (2, 0.03, 0.015)]
+    # The third row waited longest and ended first; of the others, which ran together elsewhere, one took longest.
+    rows = [(2, 0.03, 0.015), (0, 0.01, 0.02), (1, 0.01, 0.018)]
     assert [asked.finish_row(row, None, queue_s, compute_s) for row, queue_s, compute_s in rows] == [False, False, True]
     assert asked.answer().timing == Timing(queue_s=0.03, compute_s=0.02)
 

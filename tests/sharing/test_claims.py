@@ -58,9 +58,9 @@ def test_a_claim_is_what_a_client_brought_along_and_has_counted(group: Group) ->
     claim = claim_of(state, state.job_since_ns + 2_000_000, owed_s=0.25)
     assert (claim.priority, claim.share, claim.slo_s, claim.gated, claim.own) == (3, 0.5, 0.2, True, Cap(sync_every=5))
     assert (claim.active, claim.in_flight, claim.owed_s, claim.running_s) == (True, 1, 0.25, 0.002)
-    assert claim.kernels == pytest.approx(9 / 2)  # launches for each job that is done
+    assert claim.kernels == pytest.approx(8 / 2)  # of jobs that are done
     assert claim.kernel_s == pytest.approx(state.busy_ns / 8 / 1e9)
-    assert claim.remaining_s == pytest.approx((9 / 2 - 1) * claim.kernel_s)
+    assert claim.remaining_s == pytest.approx((8 / 2 - 1) * claim.kernel_s)
     assert claim.longest_queue == inf  # it has a cap, so nobody knows
     client.drained(1)
     (state,) = group.look(0).clients

@@ -1,5 +1,6 @@
 """What runs need is compiled ahead, by shipped parts alone."""
 
+import ctypes
 import json
 import subprocess
 import sys
@@ -15,7 +16,13 @@ from gpuyard.policies.allocate.tune import Tune
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
-from gpuyard.simulation.compiling import compile_ahead, load_kernels, shipped_parts, shipped_policies
+from gpuyard.simulation.compiling import (
+    compile_ahead,
+    interrupts_found_again,
+    load_kernels,
+    shipped_parts,
+    shipped_policies,
+)
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.options import Options
 
@@ -112,3 +119,27 @@ def test_ahead_means_ready() -> None:
 def test_quiet_holds_for_all_that_follows(quiet: bool) -> None:
     compile_ahead([], quiet=quiet)
     assert NOTICE.quiet is quiet
+
+
+def interrupted_where_c_calls_back(*, fails: bool) -> None:
+    """As LLVM does while it compiles: Python can only report the interrupt, and goes on."""
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    with interrupts_found_again():
+        ctypes.CFUNCTYPE(None)(interrupted)()
+        if fails:
+            raise RuntimeError("no compiled object yet")
+
+
+@pytest.mark.parametrize("fails", [True, False], ids=["which then fails", "which goes on"])
+def test_ctrl_c_that_meets_the_compiler_stops_it_without_a_word(fails: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_where_c_calls_back(fails=fails)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_failure_of_the_compiler_is_told() -> None:
+    with pytest.raises(RuntimeError, match="no compiled object yet"), interrupts_found_again():
+        raise RuntimeError("no compiled object yet")

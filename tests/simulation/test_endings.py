@@ -32,8 +32,16 @@ def start(folder: Path, *args: str, file_kib: int = 0) -> "subprocess.Popen[str]
     )  # fmt: skip
 
 
+def entries(folder: Path) -> list[Path]:
+    """What is in a folder; before the first run is kept in it, it comes and goes."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+
+
 def whole(folder: Path) -> list[Path]:
-    return [entry for entry in folder.iterdir() if entry.name[0] != "."] if folder.is_dir() else []
+    return [entry for entry in entries(folder) if entry.name[0] != "."]
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -104,5 +112,5 @@ def test_a_worker_that_is_killed_leaves_nothing_half_made(tmp_path: Path) -> Non
     _, errors = process.communicate(timeout=900)
     assert process.returncode == 1
     assert "a worker process ended with signal SIGKILL during task 2" in errors
-    for folder in (tmp_path / OUT).iterdir():
+    for folder in entries(tmp_path / OUT):
         load_run(folder)

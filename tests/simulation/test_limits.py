@@ -156,3 +156,10 @@ def test_the_failure_rate_is_that_of_each_node() -> None:
     """100 nodes, each twice a year, for 10 years."""
     events = node_events(Cluster.parse("100x1"), Options(failure_rate=2.0, repair_time_s=1.0))
     assert sum(event.down for event in events) == pytest.approx(2000, rel=0.05)
+
+
+def test_failures_are_drawn_by_the_seed() -> None:
+    options = (Options(failure_rate=2.0, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (node_events(Cluster.parse("4x1"), each) for each in options)
+    assert first == again
+    assert not {event.at_s for event in first} & {event.at_s for event in other}

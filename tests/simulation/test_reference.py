@@ -145,6 +145,23 @@ def test_the_crowded_cluster_makes_tune_reclaim() -> None:
     assert original.reclaims > 50
 
 
+def test_another_speed_with_the_same_amounts_counts() -> None:
+    """12 CPUs for each GPU: there are no figures for that ratio, and those for 3 say that res18 can use 9, for 2.4.
+
+    It has them from 300 s on. At 600 s alexnet comes and has too little memory; tune brings everybody back to its
+    share, and res18, which has less than that, keeps all it has and goes on at 1.0. By then it has done 720 s of its
+    1500 s of work. It ends at 1380 s, or, as rounds go, at 1500 s; at 2.4 it would have ended in the round to 1200 s.
+    """
+    work = {"m5": 3000.0, "res18": 1500.0, "alexnet": 1500.0}
+    trace: list[Row] = [
+        (i, model, i * 300.0, int(work_s / zoo().published(model, 12).iteration_s), 1 if model == "alexnet" else 2)
+        for i, (model, work_s) in enumerate(work.items())
+    ]
+    case = Case(trace, 1, 12, "fifo", "tune", consolidating=False)
+    assert ours(case)[1] == 1500.0
+    assert ours(case) == expected(case)
+
+
 def iterations(hours: float) -> int:
     return int(hours * 3600 / 0.78)
 

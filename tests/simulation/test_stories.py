@@ -61,6 +61,15 @@ def test_a_restart_costs_its_seconds_every_time() -> None:
     assert column(dear, "preemptions") == {0: 1, 1: 0}
 
 
+def test_a_first_start_costs_its_seconds_once() -> None:
+    jobs = [job(0, hours=2), job(1, at=600, hours=1)]
+    dear = run(NODE, jobs, "srtf+proportional", Options(start_cost_s=50, restart_cost_s=100))
+    assert finishes(dear)[1] == 600 + 50 + HOUR
+    assert finishes(dear)[0] == 600 + 50 + HOUR + 250 + 100 + 2 * HOUR - 550
+    assert column(dear, "preemptions") == {0: 1, 1: 0}
+    assert starts(dear) == {0: 0, 1: 600}
+
+
 def test_checkpoints_slow_a_job_down() -> None:
     done = run(NODE, [job(0, hours=1)], "fifo+proportional", Options(checkpoint_every_s=900, checkpoint_cost_s=90))
     assert finishes(done)[0] == pytest.approx(1.1 * HOUR)

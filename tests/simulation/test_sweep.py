@@ -6,7 +6,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import polars as pl
@@ -152,9 +154,20 @@ def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert stamps == {name: (out / name / "run.json").stat().st_mtime_ns for name in kept}
 
 
-def test_on_ray_the_results_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def stale_ray(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Ray that somebody started on this machine is still written down, as after a crash."""
+    with TemporaryDirectory(prefix="ray") as folder:  # sockets go there, whose names must be short
+        (Path(folder) / "ray").mkdir()
+        (Path(folder) / "ray" / "ray_current_cluster").write_text("127.0.0.1:1")
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        yield
+
+
+@pytest.mark.usefixtures("stale_ray")
+def test_on_ray_the_results_are_the_same(tmp_path: Path) -> None:
     pytest.importorskip("ray")
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     sweep_file(tmp_path, SWEEP.replace("fifo+tune]", "fifo+tune, fifo+nothing]"))
     process = gpuyard("sweep.yaml", "--on", "ray", "--out", "ray", "--format", "json", cwd=tmp_path)
     printed, errors = process.communicate(timeout=900)

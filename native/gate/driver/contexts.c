@@ -37,6 +37,7 @@ static void context_ended(struct gated_gpu *gpu, CUcontext context) {
 
 CONTEXT_ENDS(cuCtxDestroy)
 CONTEXT_ENDS(cuCtxDestroy_v2)
+CONTEXT_ENDS(cuCtxDetach) /* by its only user: attaching is long out of use */
 
 static bool primary_is_active(CUdevice device) {
     unsigned int flags;

@@ -41,7 +41,7 @@
     WITH_STREAMS(X, cuStreamEndCapture)
 
 #define HOOKED_CONTEXTS(X) \
-    X(cuCtxDestroy) X(cuCtxDestroy_v2) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxReset_v2) \
+    X(cuCtxDestroy) X(cuCtxDestroy_v2) X(cuCtxDetach) X(cuDevicePrimaryCtxReset) X(cuDevicePrimaryCtxReset_v2) \
     X(cuDevicePrimaryCtxRelease) X(cuDevicePrimaryCtxRelease_v2)
 
 #define HOOKED_MEMORY(X) \

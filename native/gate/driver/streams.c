@@ -99,16 +99,16 @@ struct stream_queue *queue_of(CUstream stream) {
 
 void queues_forget(void) { pthread_mutex_init(&table_mutex, NULL); }
 
-uint64_t queue_claim(struct stream_queue *queue) {
-    window_begins_anew(queue);
-    return atomic_exchange(&queue->queued, 0);
-}
+uint64_t queue_claim(struct stream_queue *queue) { return atomic_exchange(&queue->queued, 0); }
 
 uint64_t queues_claim(struct gated_gpu *gpu, CUcontext context) {
     uint64_t launches = 0;
     pthread_mutex_lock(&table_mutex);
     for (struct stream_queue *each = gpu->streams; each != NULL; each = each->next)
-        if (each->context == context) launches += queue_claim(each);
+        if (each->context == context) {
+            window_begins_anew(each);
+            launches += queue_claim(each);
+        }
     pthread_mutex_unlock(&table_mutex);
     return launches;
 }
@@ -154,6 +154,7 @@ void queues_put_back(struct gated_gpu *gpu, CUcontext context, uint64_t launches
 
 static uint64_t wait_for_stream(struct stream_queue *queue) {
     if (is_capturing(queue->stream) || queue->is_gone || queue->thread != thread_of(queue->stream)) return 0;
+    window_begins_anew(queue);
     uint64_t launches = queue_claim(queue);
     bool done = push_context(queue->context);
     if (done) {

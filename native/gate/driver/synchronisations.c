@@ -2,6 +2,7 @@
 #include "synchronising.h"
 
 #include "captures.h"
+#include "window.h"
 
 void synchronised(struct gated_gpu *gpu, uint64_t claimed) {
     inside++;
@@ -21,8 +22,12 @@ void synchronised(struct gated_gpu *gpu, uint64_t claimed) {
         uint64_t claimed = queue_claim(queue);                            \
         CUresult result = real(stream);                                   \
         inside--;                                                         \
-        if (tells_done(result)) synchronised(queue->gpu, claimed);        \
-        else queue->queued += claimed;                                    \
+        if (!tells_done(result)) {                                        \
+            queue->queued += claimed;                                     \
+            return result;                                                \
+        }                                                                 \
+        window_begins_anew(queue);                                        \
+        synchronised(queue->gpu, claimed);                                \
         return result;                                                    \
     }
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "load": "Send requests to an inference server, each when it is due.",
     "sweep": "Run every combination of a YAML file of axes; go on where it was interrupted.",
     "compare": "Put the figures of runs side by side.",
+    "calibrate": "Turn what starts and checkpoints cost in real runs into options of the simulator.",
     "report": "Write one HTML file and PNGs about runs.",
     "why": "Say why a job of a run waited, and how long for which reason.",
     "trace": "Look at, convert and generate workloads.",

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.profile_job import profile_job
 
 app = typer.Typer(
     help="Measure a program, and write a profile.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
@@ -60,3 +61,29 @@ def profile_torch(
         write_whole(out, dump_steps(merged(old, profile)))
         say(f"written to {out}; 'gpuyard profiles import {out}' lets emulation use it")
     emit(rows, format)
+
+
+app.command("job", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(profile_job)
+
+
+@app.command("synergy")
+def profile_synergy(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE…", help="A profile.json, or the PERF_<job>_cpu_<CPUs>.txt of a sweep.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.yaml", help="Write the profile, or add to it.")],
+    name: Annotated[str, typer.Option(help="Name of the model; by default that of the job.")] = "",
+) -> None:
+    """Turn what Synergy's offline profiler wrote into a profile file; `--profiles` reads a profile.json as it is."""
+    from gpuyard.profiles.json_files import parse_json
+    from gpuyard.profiles.profile_file import ProfileFile
+    from gpuyard.profiles.reading import read_text
+    from gpuyard.profiles.synergy_files import job_name, of_perf_files, parse_synergy
+
+    texts = [read_text(file, "file of Synergy's profiler") for file in files]
+    if len(files) == 1 and files[0].suffix == ".json":
+        job, found = job_name(files[0]), parse_synergy(parse_json(texts[0], files[0]), files[0])
+    else:
+        job, found = of_perf_files(files, texts)
+    ProfileFile(out, name or job).write(found.entry())
+    say(f"written to {out}; 'gpuyard simulate --profiles {out}' reads it")

@@ -65,12 +65,13 @@ def line(done: float, total: float, elapsed: float, unit: str) -> str:
     """Write one state as text: '3 of 8 runs  37%  1.5/s  0:03 left'."""
     share = min(done / total, 1.0) if total else 1.0
     rate = done / elapsed if elapsed > 0 else 0.0
-    left = _clock_face((total - done) / rate) + " left" if rate > 0 else "starting"
+    left = clock_face((total - done) / rate) + " left" if rate > 0 else "starting"
     pace = f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min"
     return f"{int(done):,} of {int(total):,} {unit}  {share:.0%}  {pace}  {left}"
 
 
-def _clock_face(seconds: float) -> str:
+def clock_face(seconds: float) -> str:
+    """Write a time span as 0:07 or 1:02:03."""
     minutes, rest = divmod(round(max(seconds, 0.0)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from gpuyard.cli.output import say
-from gpuyard.core.errors import InputError
 
 
 def report(
@@ -25,8 +24,4 @@ def report(
     from gpuyard.results import load_run
 
     loaded = [load_run(folder) for folder in runs]
-    try:
-        page = write_report(loaded, out, details=details, progress=(lambda _: None) if quiet else say)
-    except OSError as error:
-        raise InputError(f"the report could not be written: {error.strerror or error}", file=out) from error
-    print(page)
+    print(write_report(loaded, out, details=details, progress=(lambda _: None) if quiet else say))

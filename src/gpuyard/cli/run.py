@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuyard.cli.output import Format, emit, say
-from gpuyard.cli.progress import Progress
+from gpuyard.cli.run_screen import RunScreen
 from gpuyard.cli.simulate import COLUMNS
 from gpuyard.cli.simulation_options import given, with_simulation_options
 
@@ -20,16 +23,27 @@ if TYPE_CHECKING:
     from gpuyard.policies.policy import Policy
     from gpuyard.profiles import Zoo
     from gpuyard.results import Run
+    from gpuyard.runtime.fleet import AgentFleet
     from gpuyard.runtime.new_jobs import NewJob
     from gpuyard.runtime.real_cluster import RealCluster
     from gpuyard.runtime.scheduler import Scheduler
     from gpuyard.simulation.options import Options
 
-SIMULATED_ONLY = ("faithful", "failures", "failure_rate", "repair_time", "window", "timeline", "opt_time_limit")
+SIMULATED_ONLY = (
+    *("faithful", "failures", "failure_rate", "repair_time", "window", "timeline", "opt_time_limit"),
+    "start_cost",
+)
 """Options of a simulation that real jobs have no use for."""
-BEATS_A_ROUND = 40
+BEATS_A_ROUND = 20
 SHORTEST_BEAT_S, LONGEST_BEAT_S = 0.05, 1.0
 SHORTEST_LEASE_S = 60.0
+
+
+class Where(StrEnum):
+    """Which machines a run has."""
+
+    local = "local"
+    ray = "ray"
 
 
 @with_simulation_options
@@ -40,6 +54,10 @@ def run(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the run folder.")] = Path("runs"),
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the run keeps what it must not lose. [OUT/RUN-state]")
+    ] = None,
+    on: Annotated[Where, typer.Option(help="Which machines: this one, or the nodes of a Ray cluster.")] = Where.local,
+    control_group: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="A control group of yours: holds jobs to memory and CPU time.")
     ] = None,
     tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a job is given up.")] = 3,
     leave: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to save and leave.")] = 30.0,
@@ -53,23 +71,32 @@ def run(
     waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
     """
     from gpuyard.results import check_writable, reserve_next
+    from gpuyard.runtime.control_groups import check_control_group
+    from gpuyard.runtime.run_view import view_of
     from gpuyard.simulation.study import run_name
 
-    inputs = _inputs(given(values), jobs_file)
+    chosen = given(values)
+    if on is Where.ray and "cluster" not in chosen:
+        chosen["cluster"] = _cluster_of_ray(state)
+    if control_group is not None:
+        check_control_group(control_group)
+    inputs = _inputs(chosen, jobs_file)
     check_writable(out)
     name = f"real-{run_name(inputs.options)}"
     began, cpu = time.monotonic(), time.process_time()
-    with reserve_next(out / name) as place:
+    with redirect_stdout(sys.stderr), reserve_next(out / name) as place:  # Ray prints what it thinks of lost nodes
         folder = state or out / f"{place.target.name}-state"
-        scheduler = _scheduler(inputs, folder, speed, tries, leave)
+        scheduler = _scheduler(inputs, folder, speed, tries, leave, on, control_group)
         if not quiet:
+            if on is Where.local and not scheduler.cpus:
+                say("note: the nodes state more CPUs than this machine has: jobs are not held to theirs")
+            if control_group is None:
+                say("note: jobs are not held to their memory: --control-group DIR would")
             say(f"state: {folder}; after a crash, the same command with --state {folder} goes on from there")
         world = scheduler.world
-        with Progress(len(world.records), "jobs", quiet=quiet) as progress:
+        with RunScreen(lambda: world.ask(lambda now: view_of(world, now)), quiet=quiet):
             _end_when_told(world)
-            scheduler.run(
-                lambda: progress.update(sum(each.state.over for each in world.records.values()), len(world.records))
-            )
+            scheduler.run()
         timing = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.monotonic() - began}
         found = _made(inputs, scheduler, timing).save(place)
         scheduler.close()
@@ -127,7 +154,9 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
     return _Inputs(study.cluster, study.policy, study.zoo, study.options, study.load, jobs, study.workload.source)
 
 
-def _scheduler(inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s: float) -> Scheduler:
+def _scheduler(
+    inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s: float, on: Where, group: Path | None
+) -> Scheduler:
     from gpuyard.runtime.real_cluster import RunRules
     from gpuyard.runtime.scheduler import RunSettings, Scheduler
     from gpuyard.runtime.settling import Patience
@@ -142,10 +171,33 @@ def _scheduler(inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s:
     settings = RunSettings(
         folder, speed, options.checkpoint_every_s, max(SHORTEST_LEASE_S, 2 * round_s), rules,
         Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": "emulated"},
+        control_group=str(group.resolve()) if group is not None else "",
     )  # fmt: skip
-    scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings)
+    fleet = _fleet_of_ray(inputs.cluster, folder) if on is Where.ray else None
+    scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings, fleet)
     scheduler.take(inputs.jobs)
     return scheduler
+
+
+def _cluster_of_ray(state: Path | None) -> str:
+    """The cluster as Ray states it, or as it did when this run began."""
+    from gpuyard.runtime.ray_fleet import cluster_of_ray, connect
+
+    kept = state / "cluster" if state is not None else None
+    if kept is not None and kept.exists():
+        return kept.read_text()
+    found = cluster_of_ray(connect())
+    if kept is not None:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(found)
+    return found
+
+
+def _fleet_of_ray(cluster: Cluster, state: Path) -> AgentFleet:
+    from gpuyard.runtime.ray_fleet import RayFleet, connect
+
+    state.mkdir(parents=True, exist_ok=True)
+    return RayFleet(connect(), cluster, state)
 
 
 def _end_when_told(world: RealCluster) -> None:

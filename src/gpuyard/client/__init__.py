@@ -7,6 +7,25 @@ Without a scheduler `steps` returns the loader itself.
 """
 
 from gpuyard.client.checkpoints import Checkpoints
+from gpuyard.client.data import (
+    FixedCache,
+    LocalFiles,
+    RateLimitedDisk,
+    WorkerLoader,
+    allotted_cpus,
+    allotted_memory_bytes,
+)
 from gpuyard.client.stepping import LeaseEnded, Steps, steps
 
-__all__ = ["Checkpoints", "LeaseEnded", "Steps", "steps"]
+__all__ = [
+    "Checkpoints",
+    "FixedCache",
+    "LeaseEnded",
+    "LocalFiles",
+    "RateLimitedDisk",
+    "Steps",
+    "WorkerLoader",
+    "allotted_cpus",
+    "allotted_memory_bytes",
+    "steps",
+]

@@ -1,7 +1,8 @@
 """The one definition of what scheduler, agents, jobs and users say to each other, over gRPC. Version 1.
 
 A process of a job talks to the agent of its node only (`Node`), over a unix socket; agents and users talk to the
-scheduler (`Scheduler`). Nothing is ever unpickled. Times are seconds; `_s` of a run's own clock unless a field says
+scheduler (`Scheduler`). The version is part of the services' names: who speaks another one is refused before anything
+is read. Nothing is ever unpickled. Times are seconds; `_s` of a run's own clock unless a field says
 otherwise.
 """
 
@@ -24,15 +25,16 @@ UNKNOWN = -1
 _TABLE = """
 Rank: job=1 string, attempt=2 int32, rank=3 int32
 Lease: stop=1 bool, limit=2 int64, cpus=3 double, memory_gb=4 double, step_s=5 double
-JoinRequest: rank=1 Rank, version=2 int32, pid=3 int64
+JoinRequest: rank=1 Rank, pid=3 int64
 JoinResponse: total_steps=1 int64, beat_s=2 double, lease=3 Lease
 Progress: rank=1 Rank, step=2 int64, saved_step=3 int64, loaded_step=4 int64, load_s=5 double, save_s=6 double, \
 saves=7 int32, error=8 string, joined=9 bool, working=10 bool
 ReportResponse: lease=1 Lease
 LeaveRequest: progress=1 Progress, finished=2 bool
 LeaveResponse:
-Hello: node=1 string, version=2 int32, ranks=3 *Progress, exits=4 *Exited
-Exited: rank=1 Rank, number=2 int64, code=3 int32, left=4 bool, finished=5 bool, last=6 Progress, tail=7 string
+Hello: node=1 string, number=2 int32, ranks=3 *Progress, exits=4 *Exited, host=5 string
+Exited: rank=1 Rank, number=2 int64, code=3 int32, left=4 bool, finished=5 bool, last=6 Progress, tail=7 string, \
+leave_s=8 double
 FromAgent: hello=1 |Hello, progress=2 |ProgressList, exited=3 |Exited
 ProgressList: all=1 *Progress
 Start: job=1 string, attempt=2 int32, ranks=3 *int32, gpus=4 *int32, command=5 *string, environment=6 string{}, \

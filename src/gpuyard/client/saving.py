@@ -27,17 +27,28 @@ class Saver:
         self._checkpoints = Checkpoints(base / f"rank-{rank}" if every_rank else base)
         every_s = float(os.environ[SAVE_EVERY]) / float(os.environ[SPEED])
         self._every_s = every_s if self._write is not None else inf
+        self.found_step = 0
+        """Steps behind the checkpoint that was found."""
         self.next_at = time.monotonic() + self._every_s
         """By the machine's monotonic clock."""
 
+    def find(self) -> Path | None:
+        """The newest sound checkpoint, if there is one."""
+        self.found_step, path = self._checkpoints.newest() if self._reads else (0, None)
+        return path
+
+    def begin_there(self) -> None:
+        """Say that the step after what was found is about to begin."""
+        self._session.begin(self.found_step)
+
     def begin(self, load: Load | None) -> None:
-        """Load the newest sound checkpoint, if there is one, and say that the step after it is about to begin."""
+        """Load the newest sound checkpoint, if there is one, and begin there."""
         began = time.monotonic()
-        step, path = self._checkpoints.newest() if self._reads else (0, None)
+        path = self.find()
         if path is not None and load is not None:
             load(path)
         self._session.progress.load_s = time.monotonic() - began
-        self._session.begin(step)
+        self.begin_there()
 
     def save(self) -> None:
         """Write a checkpoint now; one that cannot be written is told to the agent, and the job goes on without it."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, VERSION, messages
+from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, messages
 
 SOCKET, JOB, ATTEMPT, RANK = "GPUYARD_AGENT", "GPUYARD_JOB", "GPUYARD_ATTEMPT", "GPUYARD_RANK"
 CHECKPOINTS, SAVE_EVERY = "GPUYARD_CHECKPOINTS", "GPUYARD_SAVE_EVERY_S"
@@ -20,6 +20,8 @@ SPEED = "GPUYARD_RUN_SPEED"
 SYNTHETIC = "GPUYARD_SYNTHETIC"
 ANSWER_S = 30.0
 """How long an answer of the agent may take: it is on the same machine."""
+OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
+"""A session does not take over what another one of this process had with an agent there, which may be gone."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class AgentSession:
         import grpc
 
         self._messages = messages()
-        self._channel = grpc.insecure_channel(f"unix:{socket}")
+        self._channel = grpc.insecure_channel(f"unix:{socket}", options=OWN_CONNECTION)
         self._calls = {
             call: self._channel.unary_unary(
                 f"/{NODE}/{call}",
@@ -59,8 +61,9 @@ class AgentSession:
         self.step = 0
         self.changed = threading.Condition()
         self._over = threading.Event()
-        request = self._messages["JoinRequest"](rank=self.progress.rank, version=VERSION, pid=os.getpid())
+        request = self._messages["JoinRequest"](rank=self.progress.rank, pid=os.getpid())
         joined = self._ask("Join", request)
+        self.progress.joined = True
         self.total_steps, self._beat_s = int(joined.total_steps), float(joined.beat_s)
         self.lease = joined.lease
         self._thread = threading.Thread(target=self._beat, name="gpuyard", daemon=True)

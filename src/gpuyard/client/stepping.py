@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Generic, TypeVar
 
+from gpuyard.client.measuring import RECORD, MeasuredSteps
 from gpuyard.client.saving import Load, Save, Saver
 from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, join_agent
 
@@ -18,17 +20,37 @@ class LeaseEnded(SystemExit):
 
 
 def steps(
-    loader: Iterable[T], *, save: Save | None = None, load: Load | None = None, every_rank: bool = False
-) -> Iterable[T]:
+    loader: Iterable[T], *, save: Save | None = None, load: Load | None = None, every_rank: bool = False,
+    synthetic: bool = False,
+) -> Iterable[T]:  # fmt: skip
     """Iterate over a loader as one step each, under a scheduler if there is one; without, this is the loader itself.
 
     `save(path)` writes the state of training to a file or folder, `load(path)` reads it back. The first process of a
     job saves, or every one to a place of its own (`every_rank`). When the lease ends, the state is saved and
-    `LeaseEnded`, a SystemExit, ends the script; started again, it goes on from there.
+    `LeaseEnded`, a SystemExit, ends the script; started again, it goes on from there. With `synthetic`, the first batch
+    is given again and again: what the GPU could do if data were there at once.
     """
+    if os.environ.get(RECORD):
+        return MeasuredSteps(loader)
+    if synthetic or os.environ.get(SYNTHETIC):
+        loader = FirstBatchAgain(loader)
     if not os.environ.get(SOCKET):
         return loader
     return Steps(loader, save, load, every_rank=every_rank)
+
+
+class FirstBatchAgain(Generic[T]):
+    """The first batch of a loader, as many times as it has batches."""
+
+    def __init__(self, loader: Iterable[T]) -> None:
+        self._loader = loader
+
+    def __len__(self) -> int:
+        return len(self._loader)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[T]:
+        first = next(iter(self._loader))
+        return repeat(first, len(self)) if hasattr(self._loader, "__len__") else repeat(first)
 
 
 class Steps(Generic[T]):
@@ -39,7 +61,6 @@ class Steps(Generic[T]):
         assert session is not None, "steps() makes no Steps without an agent"
         self._loader, self._session = loader, session
         self._saver = Saver(session, save, every_rank=every_rank)
-        self._synthetic = bool(os.environ.get(SYNTHETIC))
         self.over = False
         """Whether all steps of the job are done."""
         self._saver.begin(load)
@@ -63,22 +84,13 @@ class Steps(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         session, saver, monotonic = self._session, self._saver, time.monotonic
-        for batch in self._batches():
+        for batch in self._loader:
             if session.step >= session.go_until() or monotonic() >= saver.next_at:
                 self._pause(session)
                 if self.over:
                     return
             yield batch
             session.step += 1
-
-    def _batches(self) -> Iterator[T]:
-        """The loader's, or its first one for ever, if only the GPU is to be measured."""
-        if not self._synthetic:
-            yield from self._loader
-            return
-        first = next(iter(self._loader))
-        while True:
-            yield first
 
     def _pause(self, session: AgentSession) -> None:
         """What is to be done between two steps: save, end, or wait for a longer lease."""

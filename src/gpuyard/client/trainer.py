@@ -101,6 +101,7 @@ def main() -> None:
     if session is None:
         raise SystemExit("gpuyard: this trainer is started by 'gpuyard run'")
     Trainer(session).run()
+    os._exit(0)  # all is told and saved: an interpreter that ends in order holds its GPU for longer
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
-"""Where compiled code may be kept: loading it means trusting it, so only where nobody else can have put it."""
+"""Where compiled code may be kept: loading it means trusting it, so only where nobody else can have put it.
+
+The user's own folder also keeps what processes of one user share, as locks on names.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -15,7 +18,20 @@ def private_folders(name: str, package: Path, environment: Mapping[str, str], va
 
     Tries the folder that the variable names, the package's own, and the user's cache.
     """
-    for base, top in _places(package, environment, variable):
+    places = [(package / "__pycache__", package), *_user_cache(environment)]
+    if environment.get(variable):
+        places.insert(0, (Path(environment[variable]), Path(environment[variable])))
+    return _made(name, places)
+
+
+def user_folder(name: str, environment: Mapping[str, str]) -> Path | None:
+    """Make a folder in the user's cache, one for all of this user's gpuyards; None where that is not possible."""
+    return next(_made(name, _user_cache(environment)), None)
+
+
+def _made(name: str, places: Iterable[tuple[Path, Path]]) -> Iterator[Path]:
+    """Make the folder in each of these places that is safe, as is all above it up to the second path."""
+    for base, top in places:
         folder = base.resolve() / name
         try:
             make_private(folder)
@@ -46,11 +62,8 @@ def make_private(folder: Path) -> None:
         folder.mkdir(0o755 if folder.name == "__pycache__" else 0o700, exist_ok=True)
 
 
-def _places(package: Path, environment: Mapping[str, str], variable: str) -> Iterator[tuple[Path, Path]]:
-    """Folders to try, each with the highest one above it that must be safe too."""
-    if environment.get(variable):
-        yield Path(environment[variable]), Path(environment[variable])
-    yield package / "__pycache__", package
+def _user_cache(environment: Mapping[str, str]) -> Iterator[tuple[Path, Path]]:
+    """Where a user's cache is, with the highest folder above it that must be safe too."""
     if Path(environment.get("XDG_CACHE_HOME", "")).is_absolute():
         yield Path(environment["XDG_CACHE_HOME"]) / "gpuyard", Path(environment["XDG_CACHE_HOME"])
     elif environment.get("HOME"):

@@ -47,4 +47,7 @@ class Service:
         return f" (service {self.service_id!r})"
 
     def _refusal(self, rule: str, field: str) -> InputError:
-        return InputError(rule + self._whose, field=field, value=getattr(self, field))
+        value = getattr(self, field)
+        unquoted = isinstance(value, (int, float)) and rule.startswith("must be text")
+        hint = f"In YAML, put it in quotes: '{value}'" if unquoted else None
+        return InputError(rule + self._whose, field=field, value=value, hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -22,7 +23,10 @@ class KernelSequence:
     durations_s: tuple[float, ...]
     """GPU time of each when it has the GPU to itself."""
     layer_ends: tuple[int, ...] = ()
-    """How many kernels have been launched at the end of each layer of the model; empty: nobody knows."""
+    """How many kernels have been launched at the end of each layer of the model.
+
+    Empty where layers are not known: then every kernel is one, the most that synchronising by layer can cost.
+    """
     source: str = "given"
     """Where it comes from, in a few words."""
 
@@ -44,6 +48,11 @@ class KernelSequence:
         check_number(layers or 1, "layers", least=1, most=kernels, whole=True)
         ends = tuple(kernels * (number + 1) // layers for number in range(layers)) if layers else ()
         return cls((kernel_s,) * int(kernels), ends, source)
+
+    @property
+    def ends_of_layers(self) -> Sequence[int]:
+        """How many kernels have been launched at the end of each layer."""
+        return self.layer_ends or range(1, len(self.durations_s) + 1)
 
     @property
     def total_s(self) -> float:

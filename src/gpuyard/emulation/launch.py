@@ -80,8 +80,8 @@ def summary(report: dict[str, Any]) -> str:
     """Say in one line what a command did on its GPUs."""
     if not report["processes"]:
         return (
-            "no process of the command used an emulated GPU; does its Python have torch and gpuyard installed, "
-            "and does it ask for 'cuda'?"
+            "no process of the command used an emulated GPU by torch; does its Python have torch and gpuyard "
+            "installed, and does it ask for 'cuda'? (Programs of the CUDA driver are not counted here)"
         )
     error = report["expected_error"]
     accuracy = "" if error is None else f", expect an error of about {error:.1%}"

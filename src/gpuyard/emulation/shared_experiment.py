@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 from gpuyard.core.sharing import SharedJob, SharingExperiment
-from gpuyard.emulation.node.view import Watcher
+from gpuyard.emulation.node.view import Watcher, live_names
 from gpuyard.emulation.settings import Settings
 from gpuyard.native import find
 from gpuyard.results import Run
@@ -62,6 +62,10 @@ class EmulatedGround:
     def gpu_times(self, run: str) -> GpuTimes:
         """Ask the emulated machine, which knows."""
         return node_times(run)
+
+    def clean_up(self) -> None:
+        """Look at the machine's nodes: whichever nobody uses is gone then."""
+        live_names()
 
 
 def node_times(node: str) -> GpuTimes:

@@ -17,6 +17,7 @@ from gpuyard.profiles.serving_files import gpu_sharing_of, latency_of, serving_o
 from gpuyard.profiles.serving_parts import GpuSharing
 from gpuyard.profiles.step_files import MIB, steps_of
 from gpuyard.profiles.surface import Floats
+from gpuyard.profiles.synergy_files import synergy_content
 
 
 class Content(NamedTuple):
@@ -34,7 +35,10 @@ def parse(text: str, file: str) -> Content:
     """Read a profile file's text; raises InputError naming the file, the field, the value and the rule."""
     from gpuyard.profiles.schema import checked
 
-    return content_of(checked(load_yaml(text, file), file), file)
+    content = load_yaml(text, file)
+    if isinstance(content, list):
+        content = synergy_content(content, file)
+    return content_of(checked(content, file), file)
 
 
 def content_of(content: dict[str, Any], file: str) -> Content:

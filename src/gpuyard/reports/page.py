@@ -53,8 +53,11 @@ def write_report(
         raise InputError("a report needs at least one run", field="runs")
     page, pictures = build_report(runs, details=details, progress=progress)
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write_all(folder, pictures | {"report.html": page.encode()})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_all(folder, pictures | {"report.html": page.encode()})
+    except OSError as error:
+        raise InputError(f"the report could not be written: {error.strerror or error}", file=out) from error
     return folder / "report.html"
 
 

@@ -11,7 +11,18 @@ from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Slice
 from gpuyard.policies.partition.rooms import Rooms
-from gpuyard.reports.chart_style import FIXED, GRID, INK, MUTED, PAPER, legend_above, new_figure, to_png, to_svg_alone
+from gpuyard.reports.chart_style import (
+    FIXED,
+    GRID,
+    INK,
+    MUTED,
+    PAPER,
+    legend_above,
+    new_figure,
+    shorten,
+    to_png,
+    to_svg_alone,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +30,8 @@ if TYPE_CHECKING:
 
 GAP = 16.0
 """Between columns of GPUs, in percent of a GPU's width; its number stands there."""
+LONGEST_TYPE = 10
+"""Letters of a GPU type that have room there."""
 BAR = 0.84
 """How high a GPU is drawn, of the room that it has."""
 PALE = 0.35
@@ -88,11 +101,11 @@ def slices_chart(of: Deployment) -> Figure:
     look = next(each for each in LOOKS if of.cluster.total_gpus <= each.gpus)
     rows = -(-of.cluster.total_gpus // look.columns)
     figure, [axes] = new_figure(look.width, 0.75 + look.height * rows)
-    colors = _colors(of)
+    colors, names = _colors(of), _names(of)
     for number, slices in enumerate(_by_gpu(of)):
         column, row = divmod(number, rows)
         corner = (column * (100 + GAP), rows - 1 - row + (1 - BAR) / 2)
-        _frame(axes, corner, number, slices, look.font)
+        _frame(axes, corner, names[number], slices, look.font)
         for box in _boxes(of, slices):
             _turn(axes, corner, box, colors[box.service], look)
     _finish(axes, rows, colors, look)
@@ -117,6 +130,16 @@ def _by_gpu(of: Deployment) -> list[list[Slice]]:
     return found
 
 
+def _names(of: Deployment) -> list[str]:
+    """Of every GPU, its number and its type."""
+    cluster = of.cluster
+    types = [
+        cluster.kinds[kind].gpu_type
+        for kind, count in zip(cluster.node_kind, cluster.node_gpus, strict=True) for _ in range(int(count))
+    ]  # fmt: skip
+    return [f"GPU {number}\n{shorten(gpu_type, LONGEST_TYPE)}" for number, gpu_type in enumerate(types)]
+
+
 def _boxes(of: Deployment, slices: list[Slice]) -> Iterator[_Box]:
     loads = {(each.part, each.turn): each.rate / each.able if each.able else 1.0 for each in Rooms(of).turns}
     left = 0.0
@@ -132,12 +155,12 @@ def _boxes(of: Deployment, slices: list[Slice]) -> Iterator[_Box]:
         left += part.thousandths / 10
 
 
-def _frame(axes: Axes, corner: tuple[float, float], number: int, slices: list[Slice], font: float) -> None:
+def _frame(axes: Axes, corner: tuple[float, float], name: str, slices: list[Slice], font: float) -> None:
     from matplotlib.patches import Rectangle
 
     axes.add_patch(Rectangle(corner, 100, BAR, facecolor=GRID, alpha=0.45, linewidth=0))
     x, y = corner
-    axes.text(x - 1.5, y + BAR / 2, f"GPU {number}", ha="right", va="center", fontsize=font, color=MUTED)
+    axes.text(x - 1.5, y + BAR / 2, name, ha="right", va="center", fontsize=font, color=MUTED)
     if not any(part.turns for part in slices):
         axes.text(x + 50, y + BAR / 2, "free", ha="center", va="center", fontsize=font, color=MUTED)
 

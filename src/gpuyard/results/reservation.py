@@ -1,16 +1,15 @@
 """Reserves a name for a run folder, and writes the folder so that it appears whole or not at all.
 
-The name `fast` is reserved by making `.fast.partial` beside it, which only one process can do. The files go there, and
-the folder gets its own name when it is complete. As long as its process lives it holds a lock on the folder, so that
-whoever comes next can tell a folder in the making from what a killed process has left, and clears the latter away.
+While the work goes on, the name is kept by a lock outside of the folder of the runs, and nothing stands there. Then the
+files are written without names, gathered in a hidden folder, and that gets the name: a kill leaves nothing, or in that
+last moment a hidden folder for the next command to remove.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -18,37 +17,36 @@ from secrets import token_hex
 from gpuyard.core.errors import InputError, WriteError
 from gpuyard.core.interrupts import interrupts_held_back
 from gpuyard.results.folders import INFO, foreign_files
-from gpuyard.results.leftovers import ASIDE, PARTIAL, clear_leftovers
-from gpuyard.results.locks import hold, only_one
-from gpuyard.results.writing import put_in_place, write_files
+from gpuyard.results.leftovers import ASIDE, clear_leftovers
+from gpuyard.results.locks import only_one
+from gpuyard.results.name_locks import NameLock, lock_name
+from gpuyard.results.staging import blocking, staged, try_out
+from gpuyard.results.writing import fill, put_in_place, written
 
 OTHER = "Name another folder"
-ATTEMPTS = 10
-"""How often a folder is made again that other processes, which wrote nothing in the end, remove as empty."""
+
+_Names = Iterator[tuple[Path, NameLock]]
+"""The names that a run may have, the best first, each kept for it."""
 
 
 class Reservation:
     """A run folder in the making; `reserve` and `reserve_next` make one."""
 
-    def __init__(self, target: Path, hidden: Path, lock: int, *, overwrite: bool) -> None:
-        self.target = target
-        self.overwrite = overwrite
-        self._hidden = hidden
-        self._lock = lock
-        self.made: list[Path] = []
-        """Folders above it that had to be made, the nearest first."""
+    def __init__(self, names: _Names, *, overwrite: bool) -> None:
+        self._names = names
+        self._overwrite = overwrite
+        self.target, self._lock = next(names)
 
     def write(self, contents: Mapping[str, bytes]) -> None:
         """Write files, sync them, and give the folder its name; on failure all is as before."""
         with interrupts_held_back():
             try:
-                # Where locks do not reach across machines, another one may have cleared the empty folder away.
-                self._hidden.mkdir(exist_ok=True)
-                write_files(self._hidden, contents)
-                with only_one(self.target.parent):
-                    check_free(self.target, overwrite=self.overwrite)
+                with written(contents, self.target) as files, staged(self.target) as hidden:
+                    clear_leftovers(self.target.parent)
+                    fill(hidden, contents, files)
+                    self._check_name()
                     aside = self.target.with_name(f".{self.target.name}-{token_hex(4)}{ASIDE}")
-                    put_in_place(self._hidden, self.target, aside)
+                    put_in_place(hidden, self.target, aside)
             except OSError as error:
                 raise WriteError(
                     f"the run could not be written: {error.strerror or error}",
@@ -57,12 +55,19 @@ class Reservation:
                 ) from error
 
     def release(self) -> None:
-        """Leave no trace but the folder that was written, if it was."""
-        shutil.rmtree(self._hidden, ignore_errors=True)
-        os.close(self._lock)
-        with suppress(OSError):  # there is something in them now, of this process or another
-            for folder in self.made:
-                folder.rmdir()
+        """Let others have the name."""
+        self._lock.release()
+
+    def _check_name(self) -> None:
+        """Take the next name, or refuse, where somebody who does not see our locks has taken this one."""
+        try:
+            check_free(self.target, overwrite=self._overwrite)
+        except InputError:
+            other = next(self._names, None)
+            if other is None:
+                raise
+            self.release()
+            self.target, self._lock = other
 
 
 @contextmanager
@@ -74,13 +79,14 @@ def reserve(folder: Path | str, *, overwrite: bool = False) -> Iterator[Reservat
     target = Path(folder)
 
     def attempt() -> Reservation:
-        check_free(target, overwrite=overwrite)
-        place = _attempt(target, overwrite=overwrite)
-        if place is None:
+        with _undisturbed(target.parent):
+            check_free(target, overwrite=overwrite)
+        lock = NameLock(None, 0) if overwrite else lock_name(target)
+        if lock is None:
             raise InputError("is being written by another process", file=target, hint=OTHER)
-        return place
+        return Reservation(iter([(target, lock)]), overwrite=overwrite)
 
-    with _released(target.parent, attempt) as place:
+    with _released(attempt) as place:
         yield place
 
 
@@ -88,13 +94,7 @@ def reserve(folder: Path | str, *, overwrite: bool = False) -> Iterator[Reservat
 def reserve_next(folder: Path | str) -> Iterator[Reservation]:
     """Reserve the first free name of fast, fast-2, fast-3, …: no two processes get the same."""
     first = Path(folder)
-    names = (first if number == 1 else first.with_name(f"{first.name}-{number}") for number in count(1))
-
-    def attempt() -> Reservation:
-        places = (_attempt(target, overwrite=False) for target in names if not _exists(target))
-        return next(place for place in places if place is not None)
-
-    with _released(first.parent, attempt) as place:
+    with _released(lambda: Reservation(_free_names(first), overwrite=False)) as place:
         yield place
 
 
@@ -119,47 +119,45 @@ def check_free(target: Path, *, overwrite: bool) -> None:
 
 
 @contextmanager
-def _released(parent: Path, attempt: Callable[[], Reservation]) -> Iterator[Reservation]:
+def _released(attempt: Callable[[], Reservation]) -> Iterator[Reservation]:
     place = None
     try:
-        with interrupts_held_back():  # one that comes between making and remembering would leave a trace
-            place = _in_tidy_folder(parent, attempt)
+        with interrupts_held_back():  # one that comes between keeping and remembering would keep the name for good
+            place = attempt()
+            _try_out(place.target)
         yield place
     finally:
         if place is not None:
-            with interrupts_held_back():
-                place.release()
+            place.release()
 
 
-def _in_tidy_folder(parent: Path, attempt: Callable[[], Reservation], attempts: int = ATTEMPTS) -> Reservation:
-    made = [folder for folder in (parent, *parent.parents) if not folder.exists()]
+def _try_out(target: Path) -> None:
     try:
-        parent.mkdir(parents=True, exist_ok=True)
-        with only_one(parent) as alone:
-            if alone:
-                clear_leftovers(parent)
-            place = attempt()
-            place.made = made
-            return place
+        try_out(target)
     except OSError as error:
-        found = Path(error.filename) if isinstance(error, FileExistsError) else None
-        blocked = found is not None and _exists(found) and not found.is_dir()
-        # What another process removes as empty meanwhile is not found, or was found and is no folder a moment later.
-        if isinstance(error, (FileNotFoundError, FileExistsError)) and not blocked and attempts > 1:
-            return _in_tidy_folder(parent, attempt, attempts - 1)
-        cause = "it is not a folder" if blocked else error.strerror or error
-        raise InputError(f"no run can be written there: {cause}", file=parent, hint=OTHER) from error
+        cause = "it is not a folder" if blocking(error) else error.strerror or error
+        raise InputError(f"no run can be written there: {cause}", file=target.parent, hint=OTHER) from error
 
 
-def _attempt(target: Path, *, overwrite: bool) -> Reservation | None:
-    """Reserve a name; None when another process has it."""
-    mark = f"-{token_hex(4)}" if overwrite else ""
-    hidden = target.with_name(f".{target.name}{mark}{PARTIAL}")
-    try:
-        hidden.mkdir()
-    except FileExistsError:
-        return None
-    return Reservation(target, hidden, hold(hidden), overwrite=overwrite)
+def _free_names(first: Path) -> _Names:
+    for number in count(1):
+        target = first if number == 1 else first.with_name(f"{first.name}-{number}")
+        lock = None if _exists(target) else lock_name(target)
+        if lock is None:
+            continue
+        if _exists(target):  # by now
+            lock.release()
+        else:
+            yield target, lock
+
+
+@contextmanager
+def _undisturbed(folder: Path) -> Iterator[None]:
+    """Let nobody put a run in its place in a folder meanwhile: between two names there is neither."""
+    with ExitStack() as held:
+        with suppress(OSError):  # it is not there yet, or may not be read
+            held.enter_context(only_one(folder))
+        yield
 
 
 def _exists(path: Path) -> bool:

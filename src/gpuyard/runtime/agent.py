@@ -19,14 +19,20 @@ from typing import Any
 
 import grpc
 
-from gpuyard.client.control import ATTACH, NODE, NODE_CALLS, NODE_TAKES, SCHEDULER, VERSION, messages
+from gpuyard.client.control import ATTACH, NODE, NODE_CALLS, NODE_TAKES, SCHEDULER, messages
 from gpuyard.client.session import ATTEMPT, JOB, RANK, SOCKET, RankName
-from gpuyard.runtime.addresses import AgentSettings, open_channel
+from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.runtime.addresses import AgentSettings, SchedulerAddress, open_channel
+from gpuyard.runtime.admission import Admission, why_not
+from gpuyard.runtime.control_groups import ControlGroups
+from gpuyard.runtime.cpu_sets import CpuSets, move_session, starting_on, usable_cpus
+from gpuyard.runtime.emulated_gpus import EmulatedMachine
 from gpuyard.runtime.rank_process import RankProcess
 from gpuyard.runtime.wire import rank_name
 
 RECONNECT_S = 0.2
 THREADS = 16
+SIGN_OF_LIFE_S = 1.0
 
 
 @dataclass
@@ -39,6 +45,8 @@ class RunningRank:
     progress: Any
     left: bool = False
     finished: bool = False
+    left_at: float = 0.0
+    """When it said so, by the monotonic clock."""
 
 
 @dataclass
@@ -56,9 +64,13 @@ class NodeAgent:
         self._exits: dict[int, Any] = {}
         """That the scheduler has not acknowledged."""
         self._numbers = itertools.count(1)
+        self._machine = EmulatedMachine()
+        self._cpus = CpuSets(self.settings.cpus)
+        self._groups = ControlGroups(self.settings.control_group)
         self._told: set[RankName] = set()
         self._over = threading.Event()
         self._heard = time.monotonic()
+        self._complaint = ""
 
     # What processes of jobs ask
 
@@ -81,7 +93,7 @@ class NodeAgent:
                 if first or running.lease.limit == request.step:
                     self._tell_progress()
                 return self._messages["ReportResponse"](lease=running.lease)
-            running.left, running.finished = True, request.finished
+            running.left, running.finished, running.left_at = True, request.finished, time.monotonic()
             return self._messages["LeaveResponse"]()
 
     # What the scheduler says
@@ -103,6 +115,7 @@ class NodeAgent:
             for running in list(self.ranks.values()):
                 running.process.kill()
             server.stop(0)
+            self._machine.close()
 
     def _serve(self) -> grpc.Server:
         kinds = self._messages
@@ -118,10 +131,11 @@ class NodeAgent:
                 answer, kinds[NODE_TAKES[call]].FromString, lambda message: message.SerializeToString()
             )
 
-        server = grpc.server(ThreadPoolExecutor(THREADS))
+        server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[Admission()])
         server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(NODE, {call: handler(call) for call in NODE_CALLS}),)
         )
+        Path(self.settings.socket).unlink(missing_ok=True)
         server.add_insecure_port(f"unix:{self.settings.socket}")
         server.start()
         return server
@@ -129,13 +143,22 @@ class NodeAgent:
     def _listen(self) -> None:
         while not self._over.is_set():
             try:
-                with open_channel(self.settings.scheduler) as channel:
-                    self._attend(channel)
-            except grpc.RpcError:
-                pass
+                address = SchedulerAddress.read(Path(self.settings.state))
+                with open_channel(address) as channel:
+                    self._attend(channel, address)
+            except grpc.RpcError as error:
+                self._complain(why_not(error, address))
+            except InputError as error:
+                self._complain(str(error))
             time.sleep(RECONNECT_S)
 
-    def _attend(self, channel: grpc.Channel) -> None:
+    def _complain(self, rule: str) -> None:
+        """Say once why the scheduler cannot be reached; it may be back, with other words."""
+        if rule != self._complaint and not self._over.is_set():
+            print(f"gpuyard: the agent of {self.settings.node} is without a scheduler: {rule}", flush=True)
+        self._complaint = rule
+
+    def _attend(self, channel: grpc.Channel, address: SchedulerAddress) -> None:
         attach = channel.stream_stream(
             f"/{SCHEDULER}/{ATTACH}",
             request_serializer=lambda message: message.SerializeToString(),
@@ -146,19 +169,30 @@ class NodeAgent:
             self._up.put(self._messages["FromAgent"](hello=self._hello()))
         mine = self._up
         try:
-            for told in attach(_all_of(mine), wait_for_ready=True, metadata=self.settings.scheduler.metadata()):
-                self._heard = time.monotonic()
+            for told in attach(self._all_of(mine), metadata=address.metadata()):
                 self._obey(told)
         finally:
             mine.put(None)
 
+    def _all_of(self, waiting: queue.SimpleQueue[Any]) -> Iterator[Any]:
+        """Messages as they come, until None does; an empty one now and then, as a sign of life."""
+        while True:
+            try:
+                message = waiting.get(timeout=SIGN_OF_LIFE_S)
+            except queue.Empty:
+                message = self._messages["FromAgent"]()
+            if message is None:
+                return
+            yield message
+
     def _hello(self) -> Any:
         return self._messages["Hello"](
-            node=self.settings.node, version=VERSION,
+            node=self.settings.node, number=self.settings.number, host=self.settings.host,
             ranks=[running.progress for running in self.ranks.values()], exits=list(self._exits.values()),
         )  # fmt: skip
 
     def _obey(self, told: Any) -> None:
+        self._heard, self._complaint = time.monotonic(), ""
         what = told.WhichOneof("parameter_choice")
         if what == "start":
             self._spawn.put(told.start)
@@ -173,6 +207,8 @@ class NodeAgent:
             self._over.set()
 
     def _start(self, start: Any) -> None:
+        with self._lock:
+            cpus = self._cpus.give((start.job, start.attempt), start.lease.cpus)
         for rank, gpu in zip(start.ranks, start.gpus, strict=True):
             name = RankName(start.job, start.attempt, rank)
             with self._lock:
@@ -182,29 +218,61 @@ class NodeAgent:
                     rank=self._messages["Rank"](job=name.job, attempt=name.attempt, rank=rank)
                 )
                 try:
-                    process = self._launch(start, name, gpu)
-                except OSError as error:
+                    with starting_on(cpus):
+                        process = self._launch(start, name, gpu)
+                except (OSError, GpuyardError) as error:
                     self._note_exit(progress, code=127, tail=f"cannot be started: {error}")
                     continue
                 self.ranks[name] = RunningRank(process, start.lease, start.total_steps, progress)
+                self._hold(start, process.pid)
                 process.watch()
+        with self._lock:
+            self._free_cpus(start.job, start.attempt)  # of one whose program is not there
+
+    def _free_cpus(self, job: str, attempt: int) -> None:
+        """Once no process of an attempt is there, others may have its CPUs."""
+        if not any((each.job, each.attempt) == (job, attempt) for each in self.ranks):
+            self._cpus.take_back((job, attempt))
+            self._groups.drop((job, attempt))
+
+    def _hold(self, terms: Any, *fresh: int) -> None:
+        """Hold the processes of an attempt, these too, to the memory and the parts of CPUs of its lease."""
+        attempt = (terms.job, terms.attempt)
+        try:
+            self._groups.hold(attempt, terms.lease.cpus, terms.lease.memory_gb)
+            for pid in fresh:
+                self._groups.add(attempt, pid)
+        except OSError as error:
+            print(f"gpuyard: {terms.job} is not held to its new limits: {error}", flush=True)  # to the agent's log
 
     def _launch(self, start: Any, name: RankName, gpu: int) -> RankProcess:
         own = {
+            "SYNERGY_CPUS_ALLOCATED": ",".join(map(str, usable_cpus())),  # of this thread, as of what it starts
             SOCKET: self.settings.socket, JOB: name.job, ATTEMPT: str(name.attempt), RANK: str(name.rank),
             "LOCAL_RANK": str(list(start.gpus).index(gpu)),
         }  # fmt: skip
         log = Path(start.log if name.rank == 0 else f"{start.log}.{name.rank}")
-        environment = os.environ | dict(start.environment) | own | {"RANK": str(name.rank)}
+        given = dict(start.environment)
+        environment = os.environ | given | self._machine.environment(given) | own | {"RANK": str(name.rank)}
         return RankProcess(start.command, environment, start.directory, log, lambda code: self._ended(name, code))
 
     def _change(self, change: Any) -> None:
         with self._lock:
+            if any((each.job, each.attempt) == (change.job, change.attempt) for each in self.ranks):
+                self._hold(change)
             for name, running in self.ranks.items():
                 if (name.job, name.attempt) == (change.job, change.attempt):
+                    if running.lease.cpus != change.lease.cpus:
+                        self._move(name, running.process, change.lease.cpus)
                     running.lease = change.lease
                     if change.lease.stop and not running.progress.joined:
                         running.process.end()  # it has nothing to save, or does not ask for its lease
+
+    def _move(self, name: RankName, process: RankProcess, cpus: float) -> None:
+        """Let a process go on on as many CPUs as its job has now."""
+        given = self._cpus.give((name.job, name.attempt), cpus)
+        if given:
+            move_session(process.pid, given)
 
     def _kill(self, kill: Any) -> None:
         with self._lock:
@@ -217,7 +285,11 @@ class NodeAgent:
             running = self.ranks.pop(name)
             self._told.discard(name)
             tail = "" if running.left or not code else running.process.tail()
-            self._note_exit(running.progress, code=code, left=running.left, finished=running.finished, tail=tail)
+            self._free_cpus(name.job, name.attempt)
+            took = time.monotonic() - running.left_at if running.left else 0.0
+            self._note_exit(
+                running.progress, code=code, left=running.left, finished=running.finished, tail=tail, leave_s=took
+            )
 
     def _note_exit(self, progress: Any, **how: Any) -> None:
         gone = self._messages["Exited"](rank=progress.rank, number=next(self._numbers), last=progress, **how)
@@ -240,12 +312,6 @@ class NodeAgent:
                 running.lease.stop = True
             if not self.ranks:
                 self._over.set()
-
-
-def _all_of(waiting: queue.SimpleQueue[Any]) -> Iterator[Any]:
-    """Messages as they come, until None does."""
-    while (message := waiting.get()) is not None:
-        yield message
 
 
 def main(path: str) -> None:

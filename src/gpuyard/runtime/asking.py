@@ -11,6 +11,7 @@ import grpc
 from gpuyard.client.control import SCHEDULER, messages
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.runtime.addresses import RunningScheduler, open_channel
+from gpuyard.runtime.admission import why_not
 
 ANSWER_S = 60.0
 
@@ -53,4 +54,5 @@ def _ask(scheduler: RunningScheduler, call: str, **fields: Any) -> Any:
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
                 raise InputError(str(error.details())) from None
-            raise SchedulerError(f"the scheduler of {scheduler.state} did not answer: {error.details()}") from None
+            rule = why_not(error, scheduler.address)
+            raise SchedulerError(f"the scheduler of {scheduler.state} did not answer: {rule}") from None

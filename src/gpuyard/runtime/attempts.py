@@ -8,13 +8,14 @@ from math import ceil
 
 from gpuyard.client.control import NO_LIMIT
 from gpuyard.client.session import RankName
-from gpuyard.runtime.commands import ChangeLease, KillRanks
+from gpuyard.runtime.commands import AcknowledgeExit, ChangeLease, KillRanks
 from gpuyard.runtime.history import NEXT_ROUND
 from gpuyard.runtime.records import Attempt, JobRecord, JobState
 from gpuyard.runtime.reports import RankExit, RankProgress
 from gpuyard.runtime.settling import Settling
 
 LEARNING = 0.1
+STARTS_OVER = "was stopped before it had saved anything, and starts over; it may never end if that goes on"
 BEATS_AHEAD = 6
 """The processes of a job may go on for so many beats without hearing anything."""
 
@@ -36,7 +37,7 @@ class Attempts(Settling):
             self.progressed(each, now)
         for gone in exits:
             seen.add(gone.last.name)
-            self.exited(gone, now)
+            self.told_exit(node, gone, now)
         for name, record in self.records.items():
             attempt = record.attempt
             if attempt is None:
@@ -68,6 +69,7 @@ class Attempts(Settling):
             return
         record, rank = self.records[told.name.job], attempt.ranks[told.name.rank]
         rank.step, rank.working = max(rank.step, told.step), rank.working or told.working
+        record.told_steps = record.told_steps or told.working
         self._note(record, attempt, told)
         if told.error and told.error != record.note:
             record.note = told.error
@@ -77,6 +79,7 @@ class Attempts(Settling):
             self._learn_start(now - attempt.told_s)
             attempt.first_step = attempt.span_step = attempt.step
             self.unsettled[record.name] = None
+            self.history.changed(record)  # or another scheduler would think that it never began
         record.done_steps = max(attempt.step, record.saved_steps)
         self._extend(record, attempt, now)
 
@@ -101,6 +104,11 @@ class Attempts(Settling):
             attempt.limit = lead + ahead
             self.tell_lease(record, attempt)
 
+    def told_exit(self, node: str, gone: RankExit, now: float) -> None:
+        """An agent tells that a process has ended, and goes on telling until it hears that this is kept."""
+        self.exited(gone, now)
+        self.agents.tell(node, AcknowledgeExit(gone.number))
+
     def exited(self, gone: RankExit, now: float, *, blame: bool = True) -> None:
         """A process has ended; the last one of an attempt gives back what it held."""
         attempt = self._attempt(gone.last)
@@ -109,15 +117,19 @@ class Attempts(Settling):
         record, rank = self.records[gone.last.name.job], attempt.ranks[gone.last.name.rank]
         rank.exited, rank.left = True, gone.left
         rank.step = max(rank.step, gone.last.step)
+        attempt.leave_s = max(attempt.leave_s, gone.leave_s)
         self._note(record, attempt, gone.last)
-        well = gone.finished or (gone.code == 0 and not attempt.leaving and not attempt.killed)
+        own_fault = blame and not attempt.killed  # or it ended because another one had
+        by_itself = gone.code == 0 and not gone.left and not attempt.leaving and not attempt.killed
+        well = gone.finished or by_itself
         attempt.finished = attempt.finished and well
         if not gone.left and not well and not attempt.leaving:
             attempt.failed = True
-            record.note = gone.tail or f"ended with exit code {gone.code}"
+            if not attempt.killed:  # or it was ended for what is noted already
+                record.note = gone.tail or f"ended with exit code {gone.code}"
             if not attempt.gone and not attempt.killed:
                 self.kill(record, attempt)
-        attempt.blamed = attempt.blamed or (attempt.failed and blame)
+        attempt.blamed = attempt.blamed or (attempt.failed and own_fault)
         if attempt.gone:
             self._end(record, attempt, now)
         self.unsettled[record.name] = None
@@ -142,6 +154,8 @@ class Attempts(Settling):
             record.state, record.target = JobState.FAILED, None
         else:
             record.done_steps = record.saved_steps
+            if record.starts_over and not record.note:
+                record.note = STARTS_OVER
         self.history.span(record, attempt, now, how)
         self.history.ended(record, attempt, now, how)
         self.history.changed(record)

@@ -54,7 +54,14 @@ class KillRanks:
     attempt: int
 
 
-AgentCommand = StartRanks | ChangeLease | KillRanks
+@dataclass(frozen=True)
+class AcknowledgeExit:
+    """That a process ended is kept: the agent need not tell it again."""
+
+    number: int
+
+
+AgentCommand = StartRanks | ChangeLease | KillRanks | AcknowledgeExit
 
 
 class Agents(Protocol):

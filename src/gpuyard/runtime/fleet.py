@@ -9,85 +9,88 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-from gpuyard.runtime.addresses import AgentSettings, SchedulerAddress
 from gpuyard.runtime.process_ids import is_still, started
-
-Handle = list[int]
-"""By which another scheduler finds an agent again: its process, and when that was started."""
 
 
 class AgentFleet(Protocol):
     """Starts agents and knows whether they live."""
 
-    def start(self, node: str) -> None:
-        """Start the agent of a node."""
+    host: str
+    """By which agents reach the scheduler; empty where all are on its machine, and a socket will do."""
+
+    def start(self, node: str, settings: Path) -> None:
+        """Start the agent of a node, soon; the file of settings tells it all."""
 
     def lives(self, node: str) -> bool:
-        """Whether the agent of a node is there."""
+        """Whether the agent of a node is there, or about to be."""
 
-    def handles(self) -> dict[str, Handle]:
-        """What another scheduler has to know to find the agents."""
+    def end(self, node: str) -> None:
+        """See to it that the agent of a node is no more, nor what it started."""
+
+    def handles(self) -> dict[str, Any]:
+        """What another scheduler has to know to find the agents, as JSON knows it."""
+
+    def adopt(self, found: Mapping[str, Any]) -> None:
+        """Take over the agents of an earlier scheduler."""
 
     def stop(self) -> None:
         """See to it that no agent is left."""
 
 
-@dataclass
 class LocalFleet:
     """An agent is a process of this machine. It outlives the scheduler, which may be started again."""
 
-    folder: Path
-    sockets: Path
-    scheduler: SchedulerAddress
-    beat_s: float
-    lease_s: float
-    known: dict[str, Handle] = field(default_factory=dict)
-    children: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    host = ""
 
-    def start(self, node: str) -> None:
+    def __init__(self) -> None:
+        self._known: dict[str, list[int]] = {}
+        """The process of each agent, and when it was started."""
+        self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, node: str, settings: Path) -> None:
         """Start the agent of a node."""
-        number = sum(map(ord, node))
-        socket = self.sockets / f"{node[:20]}-{number}"
-        socket.unlink(missing_ok=True)
-        home = self.folder / "nodes" / node
-        home.mkdir(parents=True, exist_ok=True)
-        AgentSettings(node, str(socket), self.scheduler, self.beat_s, self.lease_s).write(home / "agent.json")
-        with (home / "log").open("ab") as log:
+        with (settings.parent / "log").open("ab") as log:
             child = subprocess.Popen(  # noqa: S603 - no shell, and our own words
-                [sys.executable, "-m", "gpuyard.runtime.agent", str(home / "agent.json")],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                self.words(settings), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
             )  # fmt: skip
-        self.children[node] = child
-        self.known[node] = [child.pid, started(child.pid)]
+        self._children[node] = child
+        self._known[node] = [child.pid, started(child.pid)]
+
+    def words(self, settings: Path) -> list[str]:
+        """The command of an agent."""
+        return [sys.executable, "-m", "gpuyard.runtime.agent", str(settings)]
 
     def lives(self, node: str) -> bool:
         """Whether the agent of a node is there."""
-        child = self.children.get(node)
+        child = self._children.get(node)
         if child is not None:
             return child.poll() is None
-        return node in self.known and is_still(*self.known[node])
+        return node in self._known and is_still(*self._known[node])
 
-    def handles(self) -> dict[str, Handle]:
+    def end(self, node: str) -> None:
+        """Kill the agent of a node; its processes die with it."""
+        if self.lives(node):
+            with suppress(ProcessLookupError):
+                os.kill(self._known[node][0], signal.SIGKILL)
+
+    def handles(self) -> dict[str, Any]:
         """Processes of agents."""
-        return dict(self.known)
+        return dict(self._known)
+
+    def adopt(self, found: Mapping[str, Any]) -> None:
+        """Take over the agents of an earlier scheduler that live."""
+        self._known = {node: handle for node, handle in found.items() if is_still(*handle)}
 
     def stop(self, patience_s: float = 5.0) -> None:
         """Wait for agents that were told to end, and end those that do not."""
         end = time.monotonic() + patience_s
-        while any(map(self.lives, self.known)) and time.monotonic() < end:
+        while any(map(self.lives, self._known)) and time.monotonic() < end:
             time.sleep(0.02)
-        for node, handle in self.known.items():
-            if self.lives(node):
-                with suppress(ProcessLookupError):
-                    os.kill(handle[0], signal.SIGKILL)
-        for child in self.children.values():
+        for node in self._known:
+            self.end(node)
+        for child in self._children.values():
             child.wait()
-
-
-def adopt(found: Mapping[str, Handle] | None) -> dict[str, Handle]:
-    """The agents of an earlier scheduler that live."""
-    return {node: handle for node, handle in (found or {}).items() if is_still(*handle)}

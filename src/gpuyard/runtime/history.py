@@ -24,10 +24,13 @@ class History:
         self._first_gpu = {name: sum(gpus[:number]) for number, name in enumerate(cluster.node_names)}
         self._changed: dict[str, JobRecord] = {}
         self._rows: list[tuple[str, dict[str, Any]]] = []
+        self.news = True
+        """Whether anything has happened to any job since somebody last set this to False."""
 
     def changed(self, record: JobRecord) -> None:
         """Keep a job as it is now, together with all else that happens at this moment."""
         self._changed[record.name] = record
+        self.news = True
 
     def waited(self, record: JobRecord, now: float, reason: str) -> None:
         """Count what a job has waited for its present reason, and from now on for another."""
@@ -42,25 +45,30 @@ class History:
         row: dict[str, Any] = {"job_id": record.job.job_id, "start_s": attempt.span_s, "end_s": now, "ended": how}
         row["gpu_ids"] = [self._first_gpu[part.node] + int(part.gpu or 0) for part in attempt.grant.parts]
         row |= {name: attempt.grant.total(name) for name in RESOURCES}
-        row["speed"] = done / lasted if lasted > 0 else 0.0
+        if lasted > 0:  # amounts may change twice at one instant
+            self._rows.append(("spans", row | {"speed": done / lasted}))
+        attempt.steps_s += (attempt.step - attempt.span_step) * attempt.step_s
         attempt.span_s, attempt.span_step = now, attempt.step
-        self._rows.append(("spans", row))
 
     def ended(self, record: JobRecord, attempt: Attempt, now: float, how: str) -> None:
         """An attempt is over."""
+        last = record.saved_steps if how != "finished" else attempt.step
         row = {
             "job_id": record.job.job_id,
             "attempt": attempt.number,
+            "due_s": attempt.due_s,
             "asked_s": attempt.asked_s,
             "start_s": attempt.told_s,
             "working_s": attempt.working_s,
             "stop_asked_s": attempt.stop_asked_s,
             "end_s": now,
             "first_step": attempt.first_step,
-            "last_step": record.saved_steps if how != "finished" else attempt.step,
+            "last_step": last,
+            "steps_s": attempt.steps_s - (attempt.step - last) * attempt.step_s,
             "saves": attempt.saves,
             "save_s": attempt.save_s,
             "load_s": attempt.load_s,
+            "leave_s": attempt.leave_s,
             "ended": how,
         }
         self._rows.append(("attempts", row))

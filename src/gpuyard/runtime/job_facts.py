@@ -8,7 +8,7 @@ from typing import Any
 from gpuyard.core.cluster import RESOURCES
 from gpuyard.core.units import LARGEST
 from gpuyard.policies.facts import Facts
-from gpuyard.runtime.records import JobRecord
+from gpuyard.runtime.records import Attempt, JobRecord
 
 
 def add_job(facts: Facts, record: JobRecord, now: float, start_cost_s: float) -> None:
@@ -17,13 +17,26 @@ def add_job(facts: Facts, record: JobRecord, now: float, start_cost_s: float) ->
     if target is None:
         facts.add_job(record.job, **_so_far(record, now))
         return
-    here = attempt if attempt is not None and not attempt.leaving else None
-    since = now if here is None else here.told_s
-    works = max(since + start_cost_s, now) if here is None or here.working_s is None else here.working_s
+    since, works = _started(attempt, now, start_cost_s, waits_for_step=record.tells_steps)
     facts.add_job(record.job, **_so_far(record, now), held_since_s=since, works_from_s=works)
     places = [(part.node, int(part.gpu or 0)) for part in target.parts]
     amounts: dict[str, Any] = {name: target.total(name) for name in RESOURCES}
     facts.hold(record.job.job_id, places, **amounts)
+
+
+def _started(attempt: Attempt | None, now: float, start_cost_s: float, *, waits_for_step: bool) -> tuple[float, float]:
+    """When a job got what it holds, and began to work with it, as policies are to see it.
+
+    Nobody knows how long a start takes before it is over. Until a step is done the start counts as one of this moment,
+    so that whoever is raised until it has made up for its start stays raised, and rounds shorter than a start cannot
+    let jobs stop each other for ever.
+    """
+    if attempt is None or attempt.leaving:
+        return now, now + start_cost_s
+    if waits_for_step and (attempt.working_s is None or attempt.step <= attempt.first_step):
+        return now, max(attempt.told_s + start_cost_s, now)
+    works = attempt.told_s + start_cost_s if attempt.working_s is None else attempt.working_s
+    return max(attempt.told_s, works - start_cost_s), works
 
 
 def _so_far(record: JobRecord, now: float) -> dict[str, float]:

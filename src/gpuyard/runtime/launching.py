@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from gpuyard.client.session import CHECKPOINTS, SAVE_EVERY, SPEED
+from gpuyard.runtime.addresses import HERE
 from gpuyard.runtime.records import Attempt, JobRecord
 
 TRAINER = (sys.executable, "-m", "gpuyard.client.trainer")
-HERE = "127.0.0.1"
-"""Where the processes of a job find the first of them: all nodes are on this machine."""
 FIRST_PORT = 20000
 PORTS = 20000
 """Of jobs with several processes, by which they find each other."""
@@ -37,6 +37,10 @@ class JobStarts:
     folder: Path
     speed: float
     save_every_s: float
+    emulated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By node, what programs are told of its emulated GPUs."""
+    hosts: dict[str, str] = field(default_factory=dict)
+    """By which processes on other nodes reach those of a node, as its agent says."""
 
     def of(self, record: JobRecord, attempt: Attempt, node: str) -> Launch:
         """The processes of an attempt on one node."""
@@ -51,6 +55,7 @@ class JobStarts:
         memory = sum(part.amounts.get("memory_gb", 0.0) for part in here)
         nodes = attempt.grant.nodes
         port = str(FIRST_PORT + (hash_of(record.name) + attempt.number) % PORTS)
+        master = self.hosts.get(parts[0].node, HERE)
         start_rank = next(rank for rank, part in enumerate(parts) if part.node == node)
         found = {
             CHECKPOINTS: str(home / "checkpoints"),
@@ -59,7 +64,7 @@ class JobStarts:
             "CUDA_VISIBLE_DEVICES": gpus,
             "WORLD_SIZE": str(len(parts)),
             "LOCAL_WORLD_SIZE": str(len(here)),
-            "MASTER_ADDR": HERE,
+            "MASTER_ADDR": master,
             "MASTER_PORT": port,
             "SYNERGY_JOB_ID": record.name,
             "SYNERGY_ARCH": record.job.model,
@@ -71,11 +76,13 @@ class JobStarts:
             "SYNERGY_ELAPSED_ITERS": str(record.saved_steps),
             "SYNERGY_LOG_DIR": str(home),
         }
+        if record.command:
+            found |= self.emulated.get(node, {})
         if len(parts) > 1:
             found |= {
                 "SYNERGY_DISTRIBUTED": "1",
                 "SYNERGY_NNODES": str(len(nodes)),
-                "SYNERGY_MASTER_IP": HERE,
+                "SYNERGY_MASTER_IP": master,
                 "SYNERGY_MASTER_PORT": port,
                 "SYNERGY_RANK": str(nodes.index(node)),
                 "SYNERGY_START_RANK": str(start_rank),

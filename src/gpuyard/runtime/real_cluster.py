@@ -35,11 +35,15 @@ from gpuyard.runtime.commands import Agents, Outbox
 from gpuyard.runtime.history import NEXT_ROUND, History
 from gpuyard.runtime.job_facts import add_job
 from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.neighbours import Neighbours
 from gpuyard.runtime.new_jobs import NewJob, words
 from gpuyard.runtime.records import JobRecord, JobState
 from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.standstill import Standstill
 from gpuyard.runtime.store import RunStore
 
+LEAST_START_S = 0.1
+"""What a start costs at the least, in seconds of the machine, also while none was seen to its end."""
 T = TypeVar("T")
 
 
@@ -70,11 +74,12 @@ class RealCluster:
         self._numbers = {name: number for number, name in enumerate(self.records)}
         self._iteration_s: dict[str, float] = {}
         self._history = History(store, cluster, self._numbers, self._iteration_s)
-        self._outbox = Outbox(agents)
+        self._outbox, self._neighbours = Outbox(agents), Neighbours(cluster, zoo)
         self.promised = _ledger(cluster)
         self.attempts = Attempts(
             self.records, _ledger(cluster), self._outbox, launching, self._history, patience, clock.speed
         )
+        self._standstill = Standstill(self.records, self.attempts, self._history, rules.round_s)
         for record in self.records.values():
             self._look_up(record)
             self._restore(record)
@@ -145,6 +150,10 @@ class RealCluster:
         record.total_steps = max(round(float(built.iterations[0])), 1)
         self._iteration_s[record.name] = float(built.iteration_s[0])
 
+    def step_s(self, record: JobRecord) -> float:
+        """How long a step of a job takes with what it has, or had last; at its usual share if it never had any."""
+        return record.step_s or self._iteration_s[record.name]
+
     def cancel(self, name: str) -> JobState:
         """Let a job end without being finished; what it is now."""
         if name not in self.records:
@@ -183,8 +192,8 @@ class RealCluster:
         """Seconds of the run."""
         return self.clock.now()
 
-    def wait(self, last: Decision | None) -> bool:  # noqa: ARG002 - it decides anew in every round
-        """Return at the next round in which there is anybody to decide about; False when all is over."""
+    def wait(self, last: Decision | None) -> bool:
+        """Return at the next round at which a decision can differ from the last one; False when all is over."""
         while True:
             self.hear()
             now = self.clock.now()
@@ -193,7 +202,7 @@ class RealCluster:
             if now >= self._next_s and not self._ending:
                 began, self._next_s = self._next_s, self._boundary_after(now)
                 self._arrive(now)
-                if self._active():
+                if self._active() and not (last is not None and self._standstill.lasts(last, now)):
                     self._round_s = began
                     return True
             with self._changed:
@@ -214,7 +223,10 @@ class RealCluster:
 
     def _settle(self) -> None:
         """Nobody is told anything before what it follows from is kept."""
-        self.attempts.settle(self.clock.now())
+        now = self.clock.now()
+        self.attempts.settle(now)
+        for record, factor in self._neighbours.slowdowns(self.records.values()):
+            self.attempts.slow_down(record, factor, now)
         for record in self.records.values():
             if record.state.over and self.promised.grant_of(record.job.job_id) is not None:
                 self.promised.release(record.job.job_id)
@@ -258,12 +270,13 @@ class RealCluster:
         for record in self._active():
             add_job(facts, record, now, self._start_cost_s)
         self._seen = Snapshot.of(facts, self._zoo)
+        self._standstill.seen(self._seen)
         return self._seen
 
     @property
     def _start_cost_s(self) -> float:
-        """What a start costs, as stated or, where it has turned out to be more, as measured."""
-        return max(self.rules.start_cost_s, self.attempts.usual_start_s)
+        """What a start costs, as stated or, where it has turned out to be more, as measured; none is free."""
+        return max(self.rules.start_cost_s, self.attempts.usual_start_s, LEAST_START_S * self.clock.speed)
 
     def apply(self, decision: Decision) -> None:
         """Promise what was decided, and begin to carry it out."""
@@ -273,8 +286,9 @@ class RealCluster:
         speeds = plan_speeds(box(moment_of(seen).tables), plan)
         for job, speed in zip(plan.jobs, speeds, strict=True):
             record = self.records[str(seen.job_id_of(int(job)))]
-            record.step_s = self._iteration_s[record.name] / float(speed)
+            record.alone_step_s = self._iteration_s[record.name] / float(speed)
             record.target, record.target_since_s = self.promised.grant_of(record.job.job_id), now
+            record.target_due_s = self._round_s
             self._told(record)
         for job in plan.stopped:
             record = self.records[str(seen.job_id_of(int(job)))]

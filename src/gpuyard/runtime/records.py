@@ -68,6 +68,12 @@ class Attempt:
     span_s: float = 0.0
     """When it got the amounts that it has."""
     span_step: int = 0
+    due_s: float = 0.0
+    """The beginning of the round in which it was decided."""
+    steps_s: float = 0.0
+    """How long the steps done so far take with what the job had, up to the span that is under way."""
+    leave_s: float = 0.0
+    """From a process saying that it leaves to its end, in seconds of the machine."""
 
     @property
     def leaving(self) -> bool:
@@ -98,8 +104,12 @@ class JobRecord:
     target: Grant | None = None
     """What it is to have, by the last decision."""
     target_since_s: float = 0.0
-    step_s: float = 0.0
-    """How long a step takes on emulated GPUs with what it is to have."""
+    target_due_s: float = 0.0
+    """The beginning of the round of that decision."""
+    alone_step_s: float = 0.0
+    """How long a step takes on emulated GPUs with what it is to have, if nobody is beside it."""
+    slowdown: float = 1.0
+    """How much longer it takes for those who hold other parts of its GPU."""
     attempt: Attempt | None = None
     """What its processes have."""
     attempts: int = 0
@@ -122,6 +132,8 @@ class JobRecord:
     note: str = ""
     """What went wrong last, in words."""
     cancelled: bool = False
+    told_steps: bool = False
+    """Whether any process of it ever said how far it is: a command may know nothing of steps."""
 
     @property
     def name(self) -> str:
@@ -129,9 +141,19 @@ class JobRecord:
         return str(self.job.job_id)
 
     @property
+    def starts_over(self) -> bool:
+        """Whether it was stopped before its command had saved anything, and lost all that it had done."""
+        return bool(self.command) and not self.saved_steps and self.preemptions + self.moves > 0
+
+    @property
+    def step_s(self) -> float:
+        """How long a step takes on emulated GPUs with what it is to have."""
+        return self.alone_step_s * self.slowdown
+
+    @property
     def tells_steps(self) -> bool:
         """Whether its processes can be expected to say how far they are."""
-        return not self.command or self.total_steps != UNKNOWN
+        return not self.command or self.told_steps
 
     def held_s(self, now: float) -> float:
         """Seconds for which it has held GPUs."""

@@ -33,3 +33,7 @@ class RankExit:
     finished: bool = False
     tail: str = ""
     """The last lines of its log, if it did not say so."""
+    number: int = 0
+    """By which its agent knows that this was heard."""
+    leave_s: float = 0.0
+    """From saying so to its end, in seconds of the machine."""

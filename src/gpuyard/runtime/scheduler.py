@@ -18,9 +18,11 @@ from gpuyard.policies.decide import decide
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo
 from gpuyard.results import claim
-from gpuyard.runtime.addresses import RunningScheduler, SchedulerAddress, sockets_folder
+from gpuyard.runtime.addresses import AgentSettings, RunningScheduler, sockets_folder
 from gpuyard.runtime.clock import Anchor, MachineClock
-from gpuyard.runtime.fleet import AgentFleet, LocalFleet, adopt
+from gpuyard.runtime.cpu_sets import cpus_of_nodes, usable_cpus
+from gpuyard.runtime.emulated_gpus import emulated_nodes
+from gpuyard.runtime.fleet import AgentFleet, LocalFleet
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.process_ids import started
@@ -46,13 +48,18 @@ class RunSettings:
     rules: RunRules = field(default_factory=RunRules)
     patience: Patience = field(default_factory=Patience)
     about: dict[str, str] = field(default_factory=dict)
+    control_group: str = ""
+    """Below which agents make groups that hold jobs to their memory."""
 
 
 class Scheduler:
     """Decides for real jobs until all are done, or it is told to end."""
 
-    def __init__(self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings) -> None:
+    def __init__(
+        self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings, fleet: AgentFleet | None = None
+    ) -> None:
         self._policy, self._settings = policy, settings
+        self._fleet = fleet or LocalFleet()
         settings.state.mkdir(parents=True, exist_ok=True)
         self._claim = claim(settings.state)
         if self._claim is None:
@@ -61,30 +68,35 @@ class Scheduler:
         self.store = RunStore(settings.state / "run.db")
         anchor = self.store.meta("anchor")
         self._clock = MachineClock(settings.speed, None if anchor is None else Anchor(**anchor))
-        self._agents = AttachedAgents()
-        launching = JobStarts(settings.state, settings.speed, settings.save_every_s)
+        self._agents = AttachedAgents(self.store.meta("agent_numbers"))
+        folder = settings.state.resolve()
+        launching = JobStarts(
+            folder, settings.speed, settings.save_every_s, emulated_nodes(cluster, folder, settings.speed)
+        )
         self.world = RealCluster(
             cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience
         )
-        sockets = sockets_folder(settings.state)
-        self.address = SchedulerAddress(f"unix:{sockets / 'scheduler'}")
-        (sockets / "scheduler").unlink(missing_ok=True)
+        self.cpus = {} if self._fleet.host else cpus_of_nodes(cluster, usable_cpus())
+        """Of each node; none on other machines or if this one has fewer than all nodes state: jobs are held to none."""
         service = SchedulerService(self.world, self._agents, settings.about)
-        self._server, _ = serve(service, self.address, len(cluster.node_names))
-        self._fleet: AgentFleet = LocalFleet(
-            settings.state, sockets, self.address, settings.patience.beat_s, settings.lease_s,
-            adopt(self.store.meta("agents")),
-        )  # fmt: skip
+        self._server, self.address = serve(service, self._listen(), len(cluster.node_names), settings.state)
+        self._fleet.adopt(self.store.meta("agents") or {})
         self._over = threading.Event()
         RunningScheduler(str(settings.state.resolve()), os.getpid(), started(os.getpid()), self.address).announce()
+
+    def _listen(self) -> str:
+        if self._fleet.host:
+            return f"{self._fleet.host}:0"
+        socket = sockets_folder(self._settings.state) / "scheduler"
+        socket.unlink(missing_ok=True)
+        return f"unix:{socket}"
 
     def run(self, between: Callable[[], None] = lambda: None) -> int:
         """Decide until there is nothing left to decide; returns how many decisions that took."""
         nodes = self.world.cluster.node_names
         for node in nodes:
             if not self._fleet.lives(node):
-                self._fleet.start(node)
-        self.store.set_meta("agents", self._fleet.handles())
+                self._start_agent(node)
         self._gather(nodes)
         self.store.set_meta("anchor", vars(self._clock.begin()))
         keeper = threading.Thread(target=self._keep_agents, name="fleet", daemon=True)
@@ -126,12 +138,33 @@ class Scheduler:
                 self.world.node_lost(node, self.world.now)
 
     def _keep_agents(self) -> None:
-        """Start agents again that died."""
+        """Start agents again that died, or that were ended because nothing was heard of them."""
+        most_looks = self._settings.patience.silent_s / LOOK_S
         while not self._over.wait(LOOK_S):
             for node in self.world.cluster.node_names:
+                if self._agents.looks_since_heard(node) > most_looks:
+                    self._fleet.end(node)
                 if not self._fleet.lives(node):
                     self.world.ask(lambda now, node=node: self.world.node_lost(node, now)).result()  # type: ignore[misc]
                     if self._over.is_set():
                         return
-                    self._fleet.start(node)
-                    self.store.set_meta("agents", self._fleet.handles())
+                    self._start_agent(node)
+                    self._agents.heard(node)
+
+    def _start_agent(self, node: str) -> None:
+        state, patience = self._settings.state.resolve(), self._settings.patience
+        path = state / "nodes" / node / "agent.json"
+        number = self._agents.next_number(node)
+        self.store.set_meta("agent_numbers", self._agents.newest)
+        settings = AgentSettings(
+            node,
+            number,
+            str(state),
+            patience.beat_s,
+            self._settings.lease_s,
+            self.cpus.get(node, ()),
+            self._settings.control_group,
+        )
+        settings.write(path)
+        self._fleet.start(node, path)
+        self.store.set_meta("agents", self._fleet.handles())

@@ -4,34 +4,78 @@ from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Callable, Iterator
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from hmac import compare_digest
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from gpuyard.client.control import ATTACH, SCHEDULER, SCHEDULER_CALLS, VERSION, messages
+from gpuyard.client.control import ATTACH, SCHEDULER, SCHEDULER_CALLS, messages
 from gpuyard.core.errors import GpuyardError
-from gpuyard.runtime.addresses import SchedulerAddress
+from gpuyard.runtime.access import TOKEN, access_folder, make_access, read_secret, server_folder
+from gpuyard.runtime.addresses import CONNECTION, SchedulerAddress
+from gpuyard.runtime.admission import Admission, server_credentials
 from gpuyard.runtime.commands import AgentCommand
 from gpuyard.runtime.queue_view import queue_message
 from gpuyard.runtime.real_cluster import RealCluster
+from gpuyard.runtime.reports import RankExit, RankProgress
 from gpuyard.runtime.submitting import submitted_jobs
 from gpuyard.runtime.wire import command_message, exit_of, progress_of
 
 ANSWER_S = 60.0
+HEARTBEAT_S = 5.0
+"""Far below the shortest lease."""
 CALLERS = 8
 """Threads for users, beside one for each agent."""
 
 
-class AttachedAgents:
-    """Sends commands to agents that are attached; what others miss they hear of when they are back."""
+OFTEN_ASKED = [
+    ("grpc.so_reuseport", 0),
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+]
+"""A port of its own, and patience with callers who ask whether it is there."""
 
-    def __init__(self) -> None:
+
+class AttachedAgents:
+    """Sends commands to agents that are attached; what others miss they hear of when they are back.
+
+    Of each node only the newest agent counts. One before it may live on, as on a node that was taken for lost; it would
+    deny what its successor has, and is told to end.
+    """
+
+    def __init__(self, newest: Mapping[str, int] | None = None) -> None:
+        self.newest = dict(newest or {})
+        """By node, the number of its agent."""
         self._links: dict[str, queue.SimpleQueue[Any]] = {}
+        self._lock = threading.Lock()
+        self._looks: Counter[str] = Counter()
+
+    def next_number(self, node: str) -> int:
+        """Of the agent that is about to be started on a node; the one before counts no more."""
+        with self._lock:
+            self.newest[node] = self.newest.get(node, 0) + 1
+            before = self._links.pop(node, None)
+            if before is not None:
+                before.put(_ending())
+                before.put(None)
+            return self.newest[node]
+
+    def heard(self, node: str) -> None:
+        """A node's agent has said something."""
+        self._looks[node] = 0
+
+    def looks_since_heard(self, node: str) -> int:
+        """How often this was asked since an agent that is attached last said something.
+
+        Nobody is blamed for time in which nobody asked: the scheduler itself may have been stopped.
+        """
+        self._looks[node] = self._looks[node] + 1 if node in self._links else 0
+        return self._looks[node]
 
     def tell(self, node: str, command: AgentCommand) -> None:
         """Hand a command to a node's agent."""
@@ -39,24 +83,46 @@ class AttachedAgents:
         if link is not None:
             link.put(command_message(command))
 
-    def attach(self, node: str) -> queue.SimpleQueue[Any]:
-        """A fresh link to a node, instead of any before."""
-        before = self._links.get(node)
-        if before is not None:
-            before.put(None)
-        self._links[node] = queue.SimpleQueue()
-        return self._links[node]
+    def attach(self, node: str, number: int) -> queue.SimpleQueue[Any] | None:
+        """A fresh link to a node, instead of any before; none to an agent that counts no more."""
+        with self._lock:
+            if number != self.newest.get(node):
+                return None
+            before = self._links.get(node)
+            if before is not None:
+                before.put(None)
+            self.heard(node)
+            self._links[node] = queue.SimpleQueue()
+            return self._links[node]
+
+    def hears(self, node: str, link: queue.SimpleQueue[Any]) -> bool:
+        """Whether what is said over this link still counts."""
+        return self._links.get(node) is link
 
     def detach(self, node: str, link: queue.SimpleQueue[Any]) -> None:
         """A link has broken."""
         link.put(None)
-        if self._links.get(node) is link:
-            del self._links[node]
+        with self._lock:
+            if self._links.get(node) is link:
+                del self._links[node]
 
     def shut_down(self) -> None:
         """Tell all agents that it is over."""
         for link in self._links.values():
-            link.put(messages()["ToAgent"](shutdown=messages()["Shutdown"]()))
+            link.put(_ending())
+
+
+def _ending() -> Any:
+    """By which an agent ends, and all processes of its node."""
+    return messages()["ToAgent"](shutdown=messages()["Shutdown"]())
+
+
+def next_word(link: queue.SimpleQueue[Any], patience_s: float) -> Any:
+    """What an agent is told next: nothing at all, now and then, so that it knows that somebody is here."""
+    try:
+        return link.get(timeout=patience_s)
+    except queue.Empty:
+        return messages()["ToAgent"]()
 
 
 class SchedulerService:
@@ -107,72 +173,61 @@ class SchedulerService:
 
     def _attach(self, told: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
         hello = next(told).hello
-        if hello.version != VERSION:
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"this scheduler speaks version {VERSION}")
         if hello.node not in self._world.cluster.node_names:
             context.abort(grpc.StatusCode.NOT_FOUND, f"{hello.node!r} is not a node of this run")
-        link = self._agents.attach(hello.node)
+        link = self._agents.attach(hello.node, hello.number)
+        if link is None:
+            yield _ending()
+            return
         running, exits = [progress_of(each) for each in hello.ranks], [exit_of(each) for each in hello.exits]
-        self._world.post(lambda now: self._world.attempts.joined(hello.node, running, exits, now))
-        for each in hello.exits:
-            link.put(self._acknowledge(each.number))
+        self._world.post(partial(self._joined, hello, running, exits))
         context.add_callback(lambda: self._agents.detach(hello.node, link))
         reader = ThreadPoolExecutor(1, f"from-{hello.node}")
-        reader.submit(self._hear, told, link)
-        while (message := link.get()) is not None:
+        reader.submit(self._hear, hello.node, told, link)
+        while (message := next_word(link, HEARTBEAT_S)) is not None:
             yield message
         reader.shutdown(wait=False)
 
-    def _hear(self, told: Iterator[Any], link: queue.SimpleQueue[Any]) -> None:
+    def _joined(self, hello: Any, running: list[RankProgress], exits: list[RankExit], now: float) -> None:
+        self._world.attempts.launching.hosts[hello.node] = hello.host
+        self._world.attempts.joined(hello.node, running, exits, now)
+
+    def _hear(self, node: str, told: Iterator[Any], link: queue.SimpleQueue[Any]) -> None:
         attempts = self._world.attempts
         try:
             for message in told:
+                if not self._agents.hears(node, link):
+                    break
+                self._agents.heard(node)
                 what = message.WhichOneof("parameter_choice")
                 if what == "progress":
                     for each in message.progress.all:
                         self._world.post(partial(attempts.progressed, progress_of(each)))
                 elif what == "exited":
-                    self._world.post(partial(attempts.exited, exit_of(message.exited)))
-                    link.put(self._acknowledge(message.exited.number))
+                    self._world.post(partial(attempts.told_exit, node, exit_of(message.exited)))
         except grpc.RpcError:
             pass
         finally:
             link.put(None)
 
-    def _acknowledge(self, number: int) -> Any:
-        return self._messages["ToAgent"](acknowledge=self._messages["Acknowledge"](number=number))
 
-
-class _TokenCheck(grpc.ServerInterceptor):  # type: ignore[misc]
-    """Lets nobody in without the token."""
-
-    def __init__(self, token: str) -> None:
-        self._wanted = f"Bearer {token}"
-
-        def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
-            context.abort(grpc.StatusCode.UNAUTHENTICATED, "a token is needed")
-
-        self._refusal = grpc.unary_unary_rpc_method_handler(refuse)
-
-    def intercept_service(self, continuation: Any, details: Any) -> Any:
-        """Look at the metadata of a call before anything else."""
-        given = next((value for name, value in details.invocation_metadata if name == "authorization"), "")
-        return continuation(details) if compare_digest(str(given), self._wanted) else self._refusal
-
-
-def serve(service: SchedulerService, address: SchedulerAddress, nodes: int) -> tuple[grpc.Server, int]:
-    """Listen at this address; returns the server and its port, if it has one."""
-    token = Path(address.token_file).read_text().strip() if address.token_file else ""
+def serve(service: SchedulerService, listen: str, agents: int, state: Path) -> tuple[grpc.Server, SchedulerAddress]:
+    """Listen at `unix:PATH`, or at `HOST:0` with TLS and a token; returns the server, and where it is reached."""
+    over_network = not listen.startswith("unix:")
+    if over_network:
+        make_access(state)
+    folder = access_folder(state)
+    token = read_secret(folder / TOKEN) if over_network else None
     server = grpc.server(
-        ThreadPoolExecutor(nodes + CALLERS), interceptors=[_TokenCheck(token)] if token else [],
-        options=[("grpc.so_reuseport", 0)],
+        ThreadPoolExecutor(agents + CALLERS), interceptors=[Admission(token)],
+        options=[*OFTEN_ASKED, *CONNECTION],
     )  # fmt: skip
     server.add_generic_rpc_handlers((service.handlers(),))
-    if address.ca_file:
-        read = [Path(each).read_bytes() for each in (address.key_file, address.certificate_file, address.ca_file)]
-        credentials = grpc.ssl_server_credentials([(read[0], read[1])], read[2], require_client_auth=True)
-        port = server.add_secure_port(address.target, credentials)
+    if over_network:
+        port = server.add_secure_port(listen, server_credentials(server_folder(state)))
+        address = SchedulerAddress(f"{listen.rsplit(':', 1)[0]}:{port}", str(folder.resolve()))
     else:
-        port = server.add_insecure_port(address.target)
+        server.add_insecure_port(listen)
+        address = SchedulerAddress(listen)
     server.start()
-    return server, port
+    return server, address

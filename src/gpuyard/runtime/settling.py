@@ -30,6 +30,8 @@ class Patience:
     """From being told to leave to being killed."""
     begin_s: float = 300.0
     """From being started to the first step, for jobs that tell their steps."""
+    silent_s: float = 60.0
+    """From the last word of an agent until it is ended, and its node lost; counted while somebody listens."""
     tries: int = 3
     """Attempts one after the other that come to nothing, until a job is given up."""
 
@@ -59,6 +61,13 @@ class Settling:
             moving = False
             for name in list(self.unsettled):
                 moving = self._settle(self.records[name], now) or moving
+
+    def slow_down(self, record: JobRecord, factor: float, now: float) -> None:
+        """Let a job go on as fast as those beside it leave it."""
+        if factor != record.slowdown:
+            record.slowdown = factor
+            self.unsettled[record.name] = None
+            self._settle(record, now)
 
     def _settle(self, record: JobRecord, now: float) -> bool:
         """One step for one job; False if there is none to do."""
@@ -94,7 +103,7 @@ class Settling:
         record.attempt = attempt = Attempt(
             record.attempts, target, record.target_since_s, now, record.saved_steps,
             limit=NO_LIMIT if ranks == 1 else 0, ranks=[RankState(record.saved_steps) for _ in range(ranks)],
-            step_s=record.step_s, span_s=now, span_step=record.saved_steps,
+            step_s=record.step_s, span_s=now, span_step=record.saved_steps, due_s=record.target_due_s,
         )  # fmt: skip
         record.start_s = now if record.start_s is None else record.start_s
         record.longest_wait_s = max(record.longest_wait_s, now - record.waiting_since_s)
@@ -158,6 +167,7 @@ class Settling:
         else:
             late = record.tells_steps and now - attempt.told_s > self.patience.begin_s * self.speed
             why = f"did not begin within {self.patience.begin_s:g} s and was killed"
+            attempt.blamed = attempt.blamed or late
         if late:
             record.note = why
             self.kill(record, attempt)

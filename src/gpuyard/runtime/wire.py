@@ -6,7 +6,7 @@ from typing import Any
 
 from gpuyard.client.control import messages
 from gpuyard.client.session import RankName
-from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
+from gpuyard.runtime.commands import AcknowledgeExit, AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
 from gpuyard.runtime.reports import RankExit, RankProgress
 
 
@@ -23,6 +23,8 @@ def command_message(command: AgentCommand) -> Any:
     if isinstance(command, ChangeLease):
         lease = lease_message(command.lease)
         return kinds["ToAgent"](change=kinds["Change"](job=command.job, attempt=command.attempt, lease=lease))
+    if isinstance(command, AcknowledgeExit):
+        return kinds["ToAgent"](acknowledge=kinds["Acknowledge"](number=command.number))
     assert isinstance(command, KillRanks)
     return kinds["ToAgent"](kill=kinds["Kill"](job=command.job, attempt=command.attempt))
 
@@ -49,4 +51,7 @@ def progress_of(message: Any) -> RankProgress:
 
 def exit_of(message: Any) -> RankExit:
     """How a process ended."""
-    return RankExit(progress_of(message.last), message.code, message.left, message.finished, message.tail)
+    return RankExit(
+        progress_of(message.last), message.code, message.left, message.finished, message.tail, message.number,
+        message.leave_s,
+    )  # fmt: skip

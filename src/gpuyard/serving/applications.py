@@ -14,7 +14,8 @@ from functools import partial
 from gpuyard.core.application import Application
 from gpuyard.policies.dispatch.rules import stage_deadline
 from gpuyard.policies.dispatch.stages import StageOrder, stage_order, times_asked
-from gpuyard.serving.dispatcher import Batch, Dispatcher, Unit
+from gpuyard.serving.batches import Batch, Unit
+from gpuyard.serving.dispatcher import Dispatcher
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, cast
 
@@ -18,38 +18,13 @@ from gpuyard.policies.dispatch.rules import (
     is_too_late,
     next_turn,
 )
+from gpuyard.serving.batches import GONE, Batch, Unit
 from gpuyard.serving.plain_layout import PlainLayout
 
-GONE = -1
-"""In place of the number of a slice that is no longer in the layout."""
-
-
-@dataclass(slots=True, eq=False)
-class Unit:
-    """One row of a request: what takes one place in a batch."""
-
-    ticket: Any
-    """The request, as whoever asks knows it."""
-    row: int
-    arrived_s: float
-    deadline_s: float = 0.0
-    whole: Any = None
-    """The request of an application that it is a part of, if any: when one part is dropped, so are the others."""
-
-
-@dataclass(slots=True, eq=False)
-class Batch:
-    """Units that run together on a slice."""
-
-    number: int
-    gpu: int
-    slice: int
-    turn: int
-    service: int
-    units: list[Unit]
-    begins_s: float | None
-    """When the slice became free, if they already waited then; else whenever the slice hears of it."""
-    decided_s: float
+LATE_LOOKS = 2.0
+"""How often an event loop that is late delays a request: before it is read, and before its answer goes out."""
+NEWS = 4
+"""Batches by which a slice's event loop is judged."""
 
 
 @dataclass(slots=True)
@@ -64,6 +39,13 @@ class _Slice:
     """Whether it waits for batches of slices that are no longer in the layout to leave the GPU."""
     running: Batch | None = None
     free_since_s: float = 0.0
+    news_s: deque[float] = field(default_factory=lambda: deque([0.0] * NEWS, maxlen=NEWS))
+    """How late it was heard that its last batches had ended."""
+
+    def behind_s(self, news_s: float) -> float:
+        """How late news of it come: once may be chance, twice is not."""
+        self.news_s.append(news_s)
+        return sorted(self.news_s)[-2]
 
 
 class Dispatcher:
@@ -128,7 +110,7 @@ class Dispatcher:
             return self._leave(batch, end_s, now)
         part = self._slices[batch.slice]
         part.running, part.free_since_s = None, end_s
-        following = self._start(batch.slice, now)
+        following = self._start(batch.slice, now, part.behind_s(now - max(end_s, batch.decided_s)))
         return [following] if following is not None else []
 
     def _leave(self, batch: Batch, end_s: float, now: float) -> list[Batch]:
@@ -141,8 +123,12 @@ class Dispatcher:
                 part.held, part.free_since_s = False, end_s
         return self.start_all(now)
 
-    def _start(self, number: int, now: float) -> Batch | None:
-        """The next batch of a slice that is there and free."""
+    def _start(self, number: int, now: float, behind_s: float = 0.0) -> Batch | None:
+        """The next batch of a slice that is there and free.
+
+        `behind_s` is how late news of it come, if it has just ended another. An idle one starts whatever comes: only
+        by what it runs can it be known that the news are in time again.
+        """
         part, rows = self._slices[number], self._rows
         if not part.there or part.held or part.running is not None:
             return None
@@ -153,7 +139,7 @@ class Dispatcher:
             if turn < 0:
                 return None
             service, part.latest = rows.turn_service[turn], turn
-            size, begins_s = self._choose(service, turn, part.free_since_s, now)
+            size, begins_s = self._choose(service, turn, part.free_since_s, now, behind_s)
             if size:
                 break
         self._number += 1
@@ -161,14 +147,20 @@ class Dispatcher:
         part.running = Batch(self._number, part.gpu, number, turn, service, units, begins_s, now)
         return part.running
 
-    def _choose(self, service: int, turn: int, free_since_s: float, now: float) -> tuple[int, float | None]:
-        """How many of those who wait run, and since when; those who could not be answered in time are dropped."""
+    def _choose(
+        self, service: int, turn: int, free_since_s: float, now: float, behind_s: float
+    ) -> tuple[int, float | None]:
+        """How many of those who wait run, and since when; those who could not be answered in time are dropped.
+
+        A batch may have ended before this was decided, by the slice's timeline; no answer goes out before.
+        """
         places = self._rows.turn_batch[turn]
         while queue := self._queues[service]:
             waited = _count_before(queue, free_since_s, places) if self._exact else 0
             size = batch_of(waited or len(queue), places)
             begins_s = free_since_s if waited else now
-            if not is_too_late(queue[0].deadline_s, begins_s, self._rows.planned_s[turn][size]):
+            ends_s = max(begins_s + self._rows.planned_s[turn][size], now)
+            if not is_too_late(queue[0].deadline_s, ends_s, LATE_LOOKS * behind_s):
                 return size, begins_s if waited else None
             self._drop_oldest(service)
         return 0, None

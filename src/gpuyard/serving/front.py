@@ -13,7 +13,8 @@ from gpuyard.core.service import Service
 from gpuyard.policies.dispatch.layout import Layout, layout_of
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.serving.applications import Applications
-from gpuyard.serving.dispatcher import GONE, Batch, Dispatcher, Unit
+from gpuyard.serving.batches import GONE, Batch, Unit, contents_of, row_of
+from gpuyard.serving.dispatcher import Dispatcher
 from gpuyard.serving.fleet import Fleet, Workers
 from gpuyard.serving.frames import Ended, FrameKind, StartBatch, read_ended, read_number, run_frame
 from gpuyard.serving.protocol.contract import Contract
@@ -183,7 +184,7 @@ class Front:
         for batch in batches:
             assert version is not None
             self._running[batch.number] = batch
-            contents = [] if self._workers.executor == "emulated" else _contents(batch)
+            contents = [] if self._workers.executor == "emulated" else contents_of(batch)
             run = StartBatch(version.number, batch.number, batch.turn, len(batch.units), batch.begins_s, contents)
             self.fleet.send(batch.gpu, run_frame(run))
 
@@ -255,7 +256,7 @@ class Front:
         ticket: Ticket = unit.ticket
         if ticket.over:
             return
-        outputs = _row(ticket.contract, ended.contents, position) if ended.contents else None
+        outputs = row_of(ticket.contract, ended.contents, position) if ended.contents else None
         begins_s = batch.decided_s if batch.begins_s is None else batch.begins_s
         if ticket.finish_row(unit.row, outputs, max(begins_s - unit.arrived_s, 0.0), ended.ended_s - ended.begun_s):
             ticket.over = True
@@ -278,17 +279,3 @@ class Front:
     def pending(self) -> int:
         """Requests that are due an answer."""
         return sum(each.pending for each in self._by_number)
-
-
-def _contents(batch: Batch) -> list[bytes]:
-    """The inputs of a batch, each with all its rows."""
-    rows = [unit.ticket.inputs_of(unit.row) for unit in batch.units]
-    return [b"".join(column) for column in zip(*rows, strict=True)]
-
-
-def _row(contract: Contract, contents: list[bytes], row: int) -> list[bytes]:
-    """One row of each output."""
-    return [
-        content[row * spec.row_bytes : (row + 1) * spec.row_bytes]
-        for spec, content in zip(contract.outputs, contents, strict=True)
-    ]

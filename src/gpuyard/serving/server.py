@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import ssl
@@ -22,6 +23,7 @@ from gpuyard.serving.contracts import emulated_contracts
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.following import following
 from gpuyard.serving.front import Front
+from gpuyard.serving.gpu.real_gpus import check_gpus
 from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
@@ -110,6 +112,8 @@ class Server:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if self._ready.is_set():
             async with self._followed():
+                gc.collect()
+                gc.freeze()  # looking through all that is loaded would hold requests up for some 20 ms each time
                 say_ready()
                 await self._stop.wait()
         for task in waiting:
@@ -180,6 +184,8 @@ def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, 
         contracts, workers = emulated_contracts(deployment.services, deployment), Workers()
     else:
         contracts, files = read_repository(settings.models, deployment.services)
+        if settings.executor == "gpu":
+            check_gpus(deployment, replan=settings.replan)
         device = "cuda" if settings.executor == "gpu" else "cpu"
         workers = Workers("torch", {"device": device, "models": files}, stuck_s=TORCH_STUCK_S)
     return contracts | {each.name: application_contract(each, contracts) for each in applications}, workers

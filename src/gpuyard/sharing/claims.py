@@ -60,7 +60,8 @@ class GpuClaims:
 
 def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0, speed: float = 1.0) -> LaunchClaim:
     """Return what a client claims, in seconds of a GPU that passes so many of them in one of the host's."""
-    kernels = client.launches / client.jobs_done if client.jobs_done else 0.0
+    begun = client.job_launches if client.active else 0
+    kernels = (client.launches - begun) / client.jobs_done if client.jobs_done else 0.0
     kernel_s = client.busy_ns / client.done_launches / 1e9 * speed if client.done_launches else 0.0
     capped = client.terms.sync_every or client.terms.window
     return LaunchClaim(
@@ -74,7 +75,7 @@ def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0, speed: float
         in_flight=client.queued,
         owed_s=owed_s,
         running_s=(now_ns - client.job_since_ns) / 1e9 * speed if client.active else 0.0,
-        remaining_s=max(0.0, kernels - (client.job_launches if client.active else 0)) * kernel_s,
+        remaining_s=max(0.0, kernels - begun) * kernel_s,
         kernels=kernels,
         kernel_s=kernel_s,
         longest_queue=inf if capped or not client.longest_queue else client.longest_queue,

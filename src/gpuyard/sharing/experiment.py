@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -23,7 +24,7 @@ from gpuyard.core.errors import GpuyardError
 from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.policies.controller import control
 from gpuyard.policies.registry import LAUNCHINGS
-from gpuyard.policies.timeshare.launch import LEVELS, Launching
+from gpuyard.policies.timeshare.launch import LEVELS, Cap, LaunchClaim, Launching
 from gpuyard.results import Run, summarise_sharing
 from gpuyard.results.sharing import SharerFacts
 from gpuyard.sharing.calls import UNGATED
@@ -81,9 +82,11 @@ def share_in_processes(experiment: SharingExperiment, ground: ProcessGround) -> 
     policy, group = LAUNCHINGS.find(experiment.policy), Group(f"experiment-{uuid4().hex}")
     with ExitStack() as stack:
         stack.callback(group.close)
+        stack.callback(ground.clean_up)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="gpuyard-")))
         started = [
-            stack.enter_context(_started(experiment, job, group.name, folder, ground)) for job in experiment.jobs
+            stack.enter_context(_started(experiment, job, group.name, folder, ground))
+            for job in _told_of_layers(experiment.jobs, policy)
         ]
         for process, job in zip(started, experiment.jobs, strict=True):
             _await_ready(process, job)
@@ -92,6 +95,18 @@ def share_in_processes(experiment: SharingExperiment, ground: ProcessGround) -> 
         for process in started:
             _tell(process, f"{GO} {start_s!r}")
         return [_record(process, job) for process, job in zip(started, experiment.jobs, strict=True)]
+
+
+def _told_of_layers(jobs: Sequence[SharedJob], policy: Launching) -> list[SharedJob]:
+    """A gate knows no layers: a process synchronises after them by itself, and learns at its start whether to."""
+    claims = [
+        LaunchClaim(
+            job.name, job.priority, job.share, inf if job.slo_s is None else job.slo_s, job.gated,
+            Cap(job.sync_every, job.window, job.layers),
+        )
+        for job in jobs
+    ]  # fmt: skip
+    return [replace(job, layers=each.cap.layers) for job, each in zip(jobs, policy.terms(claims), strict=True)]
 
 
 @contextmanager
@@ -123,6 +138,7 @@ def _started(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,  # Ctrl-C is for us: we end it
     )
     with process:
         try:
@@ -139,7 +155,7 @@ def _order(job: SharedJob, kinds: Sequence[float], seconds: float, ground: Proce
         kernels=tuple(number[each] for each in job.sequence.durations_s),
         code=ground.code(kinds, job.gpu),
         gpu=job.gpu,
-        layer_ends=job.sequence.layer_ends if job.layers else (),
+        layer_ends=tuple(job.sequence.ends_of_layers) if job.layers else (),
         streams=job.streams,
         thinks_s=job.thinks_s,
         arrivals_s=job.arrivals_s,

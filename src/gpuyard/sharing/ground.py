@@ -40,3 +40,6 @@ class ProcessGround(Protocol):
 
     def gpu_times(self, run: str) -> GpuTimes | None:
         """Return what knows how long a GPU has worked for whom; None if all that is known is what the gate sees."""
+
+    def clean_up(self) -> None:
+        """Take away what processes that were killed have left; called when all have ended."""

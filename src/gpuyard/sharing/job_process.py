@@ -1,7 +1,8 @@
 """A process that runs one job again and again on the CUDA driver, kernel by kernel: what experiments of sharing start.
 
-It knows nothing of the gate, which stands before the driver or not. What it is to do it reads from stdin, one line of
-JSON; when it is ready it says `model loaded`, begins when it reads `run` and a time, and prints what it did.
+The gate stands before the driver or not; to it a job is what the order says, whatever is synchronised within. What it
+is to do it reads from stdin, one line of JSON; when it is ready it says `model loaded`, begins when it reads `run` and
+a time, and prints what it did.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from gpuyard.sharing.driver import CudaDriver
 from gpuyard.sharing.group import ClientState, Group
+from gpuyard.sharing.jobs import job
 from gpuyard.sharing.kernels import KernelCode
 from gpuyard.sharing.launcher import Launcher
 
@@ -75,10 +77,12 @@ def run_jobs(order: JobOrder, launcher: Launcher, counters: GateCounters, starte
         time.sleep(max(0.0, arrival_s - now_s()) / order.speed)
         arrival_s = arrival_s if order.arrivals_s is not None else now_s()
         before, start_s = counters.state(), now_s()
-        launcher.run(order.kernels, layer_ends)
+        with job():
+            launcher.run(order.kernels, layer_ends)
         finish_s, after = now_s(), counters.state()
         times = {"arrival_s": arrival_s, "start_s": start_s, "finish_s": finish_s}
-        rows.append({**times, **_grown(before, after, order.speed)})
+        counted = _grown(before, after, order.speed)
+        rows.append({**times, **counted, "syncs": counted["syncs"] + len(layer_ends)})
         arrival_s = finish_s + next(thinks)
     return rows
 
@@ -104,7 +108,7 @@ def main() -> None:
     driver = CudaDriver()
     driver.use(order.gpu)
     launcher = Launcher(driver, order.code, order.streams)
-    launcher.run(order.kernels, frozenset())  # what is only done once is done before the start
+    launcher.run(order.kernels, frozenset(order.layer_ends))  # what is only done once is done before the start
     counters = GateCounters()
     print(READY, flush=True)
     word, started_s = sys.stdin.readline().split()

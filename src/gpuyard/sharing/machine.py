@@ -52,6 +52,9 @@ class MachineGround:
     def gpu_times(self, run: str) -> None:
         """A GPU does not say how long it has worked for whom."""
 
+    def clean_up(self) -> None:
+        """A driver does that."""
+
 
 def find_ground(gpus: Sequence[int]) -> MachineGround:
     """Look at these GPUs of the machine; InputError where they are not."""

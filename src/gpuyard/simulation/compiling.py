@@ -5,8 +5,9 @@ As a program (`python -m gpuyard.simulation.compiling`) it compiles everything t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -62,13 +63,40 @@ def _rehearse(policy: Policy, faithful: bool) -> None:
     """Run two jobs, and a failure, through everything that a run may use; the first process to do so compiles it."""
     kernels = _kernels_of(policy)
     known = CACHE is None or CACHE.has(kernels)
-    with nullcontext() if CACHE is None or known else CACHE.alone():
+    with interrupts_found_again(), nullcontext() if CACHE is None or known else CACHE.alone():
         jobs = [Job(number, 0.0, 1, model, duration_s=1500.0) for number, model in enumerate(("res18", "gnmt"))]
         options = Options(faithful=faithful, failures=(Failure(0, 400.0, 300.0),))
         world = open_cluster(Cluster.uniform(2), Workload.from_jobs(jobs), policy, options, load_zoo())
         control(world, partial(decide, policy))
     if CACHE is not None and not known:
         CACHE.note(kernels)
+
+
+@contextmanager
+def interrupts_found_again() -> Iterator[None]:
+    """Raise an interrupt that met the compiler while it called Python back.
+
+    There Python can only drop it, and compiling fails later for want of an answer.
+    """
+    dropped = []
+    usual = sys.unraisablehook
+
+    def hear(report: sys.UnraisableHookArgs) -> None:
+        if issubclass(report.exc_type, KeyboardInterrupt):
+            dropped.append(report.exc_type)
+        else:
+            usual(report)
+
+    sys.unraisablehook = hear
+    try:
+        yield
+    except Exception:
+        if not dropped:
+            raise
+    finally:
+        sys.unraisablehook = usual
+    if dropped:
+        raise KeyboardInterrupt
 
 
 def _kernels_of(policy: Policy) -> str:

@@ -38,6 +38,7 @@ class Tally(NamedTuple):
 class Costs(NamedTuple):
     """Seconds that starts and checkpoints cost; see Options."""
 
+    start_cost_s: float
     restart_cost_s: float
     migration_cost_s: float
     checkpoint_every_s: float

@@ -61,8 +61,8 @@ def _start() -> Any:
         raise MissingExtraError("--on ray", "ray") from None
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if not os.environ.get("RAY_ADDRESS"):
-        # A Ray of our own listens on loopback alone, and serves no dashboard.
-        quiet |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": cores()}
+        # A Ray of our own, whatever others run here, listens on loopback alone, and serves no dashboard.
+        quiet |= {"address": "local", "include_dashboard": False, "_node_ip_address": "127.0.0.1", "num_cpus": cores()}
     ray.init(**quiet)
     return ray
 

@@ -82,6 +82,7 @@ class Options:
         None, "none|TIME", "A job that has waited so long goes first. [none; 1000h with --faithful]"
     )
     round_s: values.RoundSeconds = _option(300.0, "TIME", "Time between two decisions. [5m]")
+    start_cost_s: values.Seconds = _option(0.0, "TIME", "Time lost when a job starts for the first time. [0]")
     restart_cost_s: values.Seconds = _option(
         0.0, "TIME", "Time lost when a job starts again after a preemption or failure. [0]"
     )

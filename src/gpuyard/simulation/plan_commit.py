@@ -147,6 +147,6 @@ def _note_start(progress: JobProgress, tally: Tally, costs: Costs, job: int, now
     """A job without GPUs got some."""
     progress.held_since[job] = now
     progress.longest_wait[job] = max(progress.longest_wait[job], now - progress.last_held[job])
-    progress.since[job] = now + (costs.restart_cost_s if tally.start[job] < np.inf else 0.0)
+    progress.since[job] = now + (costs.restart_cost_s if tally.start[job] < np.inf else costs.start_cost_s)
     tally.saved[job] = progress.done[job]
     tally.start[job] = min(tally.start[job], now)

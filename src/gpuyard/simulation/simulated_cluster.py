@@ -14,10 +14,10 @@ from gpuyard.core.errors import LedgerError, StallError
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
-from gpuyard.policies.arrange import seconds_to_crossing
 from gpuyard.policies.decide import Decision
 from gpuyard.policies.instant import Instant, quota_limits
 from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.next_change import order_changes_s
 from gpuyard.policies.performance import plan_speeds
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
@@ -68,8 +68,9 @@ class SimulatedCluster:
         self.progress = fresh_progress(jobs, jobs.best_speed, self.credit_s)
         self._open(jobs, 0)
         self._costs = job_lines.Costs(
-            options.restart_cost_s, options.migration_cost_s, options.checkpoint_every_s, options.checkpoint_cost_s
-        )
+            options.start_cost_s, options.restart_cost_s, options.migration_cost_s, options.checkpoint_every_s,
+            options.checkpoint_cost_s,
+        )  # fmt: skip
         self._events = node_events(cluster, options)
         self._next_event = 0
         self._begun = False
@@ -274,24 +275,8 @@ class SimulatedCluster:
 
     def _order_change(self, decision: Decision) -> float:
         """When the order can next change by itself, arrivals and completions apart."""
-        keys, positions = decision.keys, decision.positions
-        while_running, while_waiting = keys.running_rate, keys.waiting_rate
-        until = decision.holds_until
-        if isinstance(while_running, float) and isinstance(while_waiting, float) and while_running == while_waiting:
-            return until
-        if isinstance(while_running, float) and math.isnan(while_running):
-            return self.now
         running = self.ledger.books.slot[decision.order] >= 0
-        since = self.progress.since[decision.order]
-        waiting_rate = _along(while_waiting, positions)
-        rate = np.where(running, _along(while_running, positions), waiting_rate)
-        late = running & (since > self.now)
-        priority, key = decision.priority[positions], keys.key[positions]
-        crossing = seconds_to_crossing(priority, key, rate)
-        if late.any():  # who starts up holds GPUs without working: some keys take that for running, some for waiting
-            crossing = min(crossing, seconds_to_crossing(priority, key, np.where(late, waiting_rate, rate)))
-        wake = min(until, self.now + crossing)
-        return min(wake, float(since[late].min())) if late.any() else wake
+        return order_changes_s(decision, self.now, running, self.progress.since[decision.order])
 
     def _next_boundary(self, wake: float) -> float:
         """The first round boundary at which something can be different."""
@@ -304,7 +289,3 @@ class SimulatedCluster:
         round_s = self.options.round_s
         rounds = math.ceil((wake - self.start_s) / round_s * (1 - 1e-12))
         return max(self.start_s + rounds * round_s, self.now + round_s)
-
-
-def _along(rate: Floats | float, positions: Ints) -> Floats | float:
-    return rate[positions] if isinstance(rate, np.ndarray) else rate

@@ -193,10 +193,14 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_seat(open_node: Open
 def _leave_an_orphan(name: str, lives: int, ends: int) -> None:
     node = Node.open(name, (V100,))
     node.connect(0).reserve(V100.memory_bytes)
+    is_there, tells = os.pipe()
     if os.fork() == 0:
         sys.stdin.close()
         os.close(ends)
+        os.write(tells, b"!")
         os.read(lives, 1)  # until the test is over
+    else:
+        os.read(is_there, 1)  # a child that has not come out of fork yet has its parent's locks
     os._exit(0)
 
 

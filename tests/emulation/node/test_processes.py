@@ -138,6 +138,21 @@ def test_monitors_see_a_killed_process_go(play: Play, open_node: OpenNode, node_
     assert gpu.memory_used == 0
 
 
+def test_what_a_gpu_has_done_for_a_killed_process_is_not_forgotten(
+    play: Play, open_node: OpenNode, node_name: str
+) -> None:
+    clock = open_node(SLICES, gpus=(SLOT,)).clock
+    player = play(SLICES, "obey")
+    player.queue(clock.now(), 0.01)
+    while (gpu := look(node_name).gpus[0]).clients[0].busy_s < 0.01:
+        pass
+    assert gpu.busy_s == pytest.approx(0.01)
+    player.process.kill()
+    while gpu.clients:
+        gpu = look(node_name).gpus[0]
+    assert gpu.busy_s == pytest.approx(0.01)
+
+
 def test_killing_processes_at_any_moment_leaves_the_rest_sound(play: Play, open_node: OpenNode) -> None:
     """Each dies in the middle of something; the survivor's time goes on, never backwards, never too fast."""
     node = open_node(SLICES, gpus=(SLOT,))

@@ -2,6 +2,7 @@
  * says. Prints a line for each case that holds; stops at the first check that does not. */
 #include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +157,24 @@ static void functions_of_the_host_come_in_order(void) {
     CHECK(calls == 3 && order[0] == 0 && order[1] == 1 && order[2] == 2);
     OK(cuMemFreeHost(value));
     CHECK(cuMemFreeHost(value) == CUDA_ERROR_INVALID_VALUE);
+}
+
+static _Atomic int released;
+
+static void wait_for_release(void *nothing) {
+    (void)nothing;
+    while (!released) sched_yield();
+}
+
+static void a_stream_is_not_done_before_its_functions_of_the_host(void) {
+    CUstream stream;
+    OK(cuStreamCreate(&stream, 0));
+    OK(cuLaunchHostFunc(stream, wait_for_release, NULL));
+    CUresult early = cuStreamQuery(stream);
+    released = 1;
+    CHECK(early == CUDA_ERROR_NOT_READY);
+    OK(cuStreamSynchronize(stream));
+    OK(cuStreamQuery(stream));
 }
 
 static void graphs_keep_what_was_captured(void) {
@@ -376,6 +395,7 @@ int main(void) {
 #define CASE(name) {#name, name}
         CASE(streams_overlap_and_the_default_one_waits),
         CASE(functions_of_the_host_come_in_order),
+        CASE(a_stream_is_not_done_before_its_functions_of_the_host),
         CASE(graphs_keep_what_was_captured),
         CASE(memory_is_what_it_says),
         CASE(contexts_are_stacked_and_end_with_all_they_hold),

@@ -9,6 +9,7 @@ from tests.native.cuda.driver import (
     ASSERT,
     HEADER,
     ILLEGAL_ADDRESS,
+    INVALID_VALUE,
     LAUNCH_FAILED,
     MISALIGNED_ADDRESS,
     NOT_SUPPORTED,
@@ -278,6 +279,36 @@ def test_arguments_by_value_of_any_size(driver: Driver) -> None:
     held = [ctypes.c_uint8(200), (ctypes.c_uint64 * 3)(1, 2, 3), ctypes.c_double(0.5), ctypes.c_uint64(out)]
     assert driver.launch(driver.function(driver.load(text), "k"), (1,), (1,), held) == SUCCESS
     assert driver.download(out, np.zeros(1, "f8"))[0] == 203.5
+
+
+def test_a_launch_may_be_prepared_step_by_step(driver: Driver) -> None:
+    """As PyCUDA does: block, shared memory and arguments are set on the kernel, and a grid is launched."""
+    text = """.visible .entry k(.param .u64 out, .param .u32 add, .param .f32 scale) {
+        .reg .u64 %o, %at; .reg .u32 %t, %n, %a; .reg .f32 %f, %s;
+        ld.param.u64 %o, [out]; ld.param.u32 %a, [add]; ld.param.f32 %s, [scale];
+        mov.u32 %t, %ctaid.x; mov.u32 %n, %ntid.x; mad.lo.u32 %t, %t, %n, 0; mov.u32 %n, %tid.x; add.u32 %t, %t, %n;
+        mul.wide.u32 %at, %t, 4; add.u64 %o, %o, %at;
+        add.u32 %t, %t, %a; cvt.rn.f32.u32 %f, %t; mul.f32 %f, %f, %s; st.global.f32 [%o], %f; ret; }"""
+    kernel = driver.function(driver.load(HEADER + text), "k")
+    zeros = np.zeros(6, np.float32)
+    out = driver.upload(zeros)
+    address = ctypes.c_uint64(out)
+    assert driver.result("cuFuncSetBlockShape", kernel, 0, 1, 1) == INVALID_VALUE
+    assert driver.result("cuParamSetSize", kernel, 5000) == INVALID_VALUE
+    assert driver.result("cuParamSetv", kernel, 4090, ctypes.byref(address), 8) == INVALID_VALUE
+    driver.call("cuFuncSetBlockShape", kernel, 2, 1, 1)
+    driver.call("cuFuncSetSharedSize", kernel, 16)
+    driver.call("cuParamSetSize", kernel, 16)
+    driver.call("cuParamSetv", kernel, 0, ctypes.byref(address), 8)
+    driver.call("cuParamSeti", kernel, 8, 10)
+    driver.call("cuParamSetf", kernel, 12, ctypes.c_float(0.5))
+    driver.call("cuLaunchGridAsync", kernel, 2, 1, None)
+    assert driver.download(out, zeros).tolist() == [5, 5.5, 6, 6.5, 0, 0]
+    driver.call("cuParamSeti", kernel, 8, 100)
+    driver.call("cuLaunch", kernel)
+    driver.call("cuLaunchGrid", kernel, 1, 1)
+    assert driver.download(out, zeros).tolist() == [50, 50.5, 6, 6.5, 0, 0]
+    assert driver.result("cuLaunchGrid", kernel, 1, 0) == INVALID_VALUE
 
 
 def test_printf_prints(driver: Driver, capfd: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,22 @@ def test_who_waits_is_woken_when_the_higher_level_is_done_and_its_preemption_cou
     assert state.waited_ns > 0
 
 
+def test_a_job_that_has_launched_nothing_yet_waits_and_is_not_preempted(group: Group) -> None:
+    low, high = group.connect("gpu", Terms(0)), group.connect("gpu", Terms(1))
+    launch(low)  # an earlier job
+    low.drained(1)
+    launch(high)
+    waiting = threading.Thread(target=launch, args=(low,))
+    waiting.start()
+    while not group.look(0).clients[0].waiting:
+        pass
+    high.drained(1)
+    waiting.join()
+    state = group.look(0).clients[0]
+    assert (state.launches, state.jobs_begun, state.preemptions) == (2, 2, 0)
+    assert state.waited_ns > 0
+
+
 def test_gpu_time_is_divided_evenly_among_those_who_have_something_queued(group: Group) -> None:
     """Together they have no more of it than there was, and each the same."""
     clients = [group.connect("gpu") for _ in range(4)]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from gpuyard.policies.dispatch.rules import batch_of, deadline, is_refused, is_too_late, next_turn, slowdown
+from gpuyard.policies.dispatch.stages import StageOrder
 
 
 def test_a_slice_goes_round_its_turns_and_passes_over_those_nobody_waits_for() -> None:
@@ -15,6 +16,12 @@ def test_a_slice_goes_round_its_turns_and_passes_over_those_nobody_waits_for() -
     assert next_turn(1, 4, 3, services, waiting) == 1
     waiting[2] = 0
     assert next_turn(1, 4, 1, services, waiting) == 1  # nobody else waits
+
+
+def test_stages_behind_take_the_longest_way_and_nothing_where_not_every_request_asks_them() -> None:
+    """Stage 0 before 1, which half of all requests ask, and 2; both before 3."""
+    of = StageOrder(1.0, (0, 1, 2, 3), (1.0, 0.5, 1.0, 2.0), (0, 1, 1, 2), ((1, 2), (3,), (3,), ()))
+    assert of.rest_s([9.0, 0.4, 0.02, 0.001]) == pytest.approx([0.021, 0.001, 0.001, 0.0])
 
 
 def test_a_slice_without_turns_has_no_next_one() -> None:

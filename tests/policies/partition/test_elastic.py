@@ -59,6 +59,19 @@ def mixed(first: int, second: int) -> Cluster:
 
 
 @settings(max_examples=examples(15))
+@given(some_services(), st.integers(1, 2), st.integers(0, 1))
+def test_no_plan_does_with_fewer_gpus_than_are_said_to_be_needed_at_the_least(
+    services: list[Service], first: int, second: int
+) -> None:
+    """Below it nothing is looked for; so it must be below whatever a plan comes to do, evenly, at its limit."""
+    cluster = mixed(first, second)
+    plan = Elastic().plan(services, cluster, BOTH)
+    able = {each: served(plan, str(each.service_id)) for each in services}
+    done = [replace(each, rate_per_s=rate) for each, rate in able.items() if rate > 0]
+    assert not done or Elastic().problem(done, cluster, BOTH).least_gpus.sum() <= plan.gpus * (1 + 1e-6)
+
+
+@settings(max_examples=examples(15))
 @given(
     some_services(), st.integers(1, 3), st.integers(0, 1), st.sampled_from([Elastic, Squishy, GreedySlices, Exhaustive])
 )

@@ -59,6 +59,15 @@ def test_a_stage_is_asked_in_bunches_of_what_those_before_it_may_hold_up() -> No
     assert found["next"].end_s == pytest.approx(0.060)
 
 
+def test_a_stage_that_is_asked_two_and_three_times_in_turn_may_be_asked_three_times_at_once() -> None:
+    # Three at once and, in the 10 ms that the batch before takes, two or three more at 250/s: those wait for the next.
+    whole = Application("app", 100.0, 100.0, (Stage("only", "m", (), 2.5),))
+    three = TurnTimes((0.010,) * 3, 0.0)
+    found = stage_times(whole, {"only": [three]})["only"]
+    assert found.bunch == pytest.approx(3.5)
+    assert found.answer_s == pytest.approx(longest_answer_s([three], 250.0, 3.5))
+
+
 def missed(deployment: Deployment, arrivals: Arrivals, buffer: float) -> pl.DataFrame:
     server = open_server(deployment, arrivals, buffer)
     server.close()

@@ -108,6 +108,13 @@ def test_a_service_runs_on_the_types_it_can_use(policy: type[Elastic]) -> None:
     assert places == {"s0": "node1", "s1": "node0"}
 
 
+@pytest.mark.parametrize("types", ["slow|fast", "fast | slow", "fast|slow|huge"])
+@pytest.mark.parametrize("there", ["slow", "fast"])
+def test_a_service_runs_on_each_of_the_types_it_can_use(types: str, there: str) -> None:
+    plan = checked(Elastic(**PLAIN), [Service("a", "steady", 1, 50, gpu_types=types)], cluster(**{there: 1}))
+    assert not plan.unserved
+
+
 def test_a_type_that_is_not_there_is_the_reason() -> None:
     plan = checked(Elastic(**PLAIN), [Service("a", "steady", 1, 50, gpu_types="fast")], cluster(slow=1))
     assert dict(plan.why) == {"a": "it needs a GPU of type fast, and there is none"}

@@ -14,7 +14,7 @@ from gpuyard.core.service import Service
 from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.elastic import Elastic
-from gpuyard.policies.partition.moves import Move, moves
+from gpuyard.policies.partition.moves import Move, moves, with_fewest_moves
 from gpuyard.policies.partition.replanning import Replanner
 from gpuyard.policies.partition.revising import replan
 from gpuyard.policies.partition.tail import mean_for
@@ -46,6 +46,11 @@ def with_slices(*slices: Slice) -> Deployment:
     return Deployment(SERVICES, serving_cluster("2x2080ti"), PartitionPlan(slices))
 
 
+def test_of_equally_good_gpus_a_slice_stays_on_its_own() -> None:
+    nothing, there = with_slices(), with_slices(half((("faces", 4),), gpu=1))
+    assert with_fewest_moves(nothing, there, [("node0", 0), ("node0", 1)]).plan == there.plan
+
+
 def test_a_move_is_a_slice_cut_anew_or_a_model_loaded() -> None:
     before = with_slices(half((("faces", 4),)), half((("scenes", 4),)))
     assert moves(before, before) == ()
@@ -56,6 +61,8 @@ def test_a_move_is_a_slice_cut_anew_or_a_model_loaded() -> None:
     elsewhere = with_slices(half((("faces", 4),)), half((("scenes", 4),), gpu=1, thousandths=1000))
     assert moves(before, elsewhere) == (Move("node0", 1, 1000), Move("node0", 1, 1000, "vgg16"))
     assert moves(before, with_slices(half((("faces", 4),)))) == ()  # what ends takes no time
+    larger = with_slices(half((("faces", 4),), thousandths=600))
+    assert moves(before, larger) == (Move("node0", 0, 600), Move("node0", 0, 600, "resnet50"))
 
 
 @pytest.mark.parametrize(("most", "mean"), [(9, 4), (34, 22), (124, 100), (234, 200), (1075, 1000)])

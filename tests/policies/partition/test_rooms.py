@@ -43,6 +43,14 @@ def test_where_the_network_is_no_limit_headroom_is_what_turns_can_take() -> None
     assert rooms.able("scenes") < of.plan.capacity()["scenes"]  # at random, less than evenly
 
 
+def test_no_more_goes_to_turns_than_they_can_take() -> None:
+    cluster, services = serving_cluster("1x2080ti"), (Service("scenes", "vgg16", 5000.0, 142.0),)
+    of = Deployment(services, cluster, Elastic().plan(services, cluster, known_models(cluster)))
+    rooms = Rooms(of)
+    assert of.plan.unserved
+    assert [each.rate for each in rooms.turns] == pytest.approx([each.able for each in rooms.turns])
+
+
 def test_a_plan_says_what_it_promises_and_expects(tmp_path: Path) -> None:
     of = quick(100.0)
     told = as_json(of)

@@ -40,6 +40,11 @@ def test_one_by_one_on_a_slice_of_its_own(load: float, window: float) -> None:
     assert found == pytest.approx(one_by_one(load, window), rel=1e-6, abs=1e-9)
 
 
+def test_next_to_no_load_on_a_large_batch_is_worked_out_without_overflow() -> None:
+    """Few come, many could: chances of fewer than nobody are not worked out at all."""
+    assert missed_part(1e-3, 32, 4.0, even_lengths(32, 0.5, alone=False), alone=False) == pytest.approx(0.0, abs=1e-12)
+
+
 def test_fifty_a_second_one_by_one() -> None:
     """10 ms each within 22 ms: a request may wait for 12 ms, 1.2 times as long as one takes. F(1.2) = 0.856."""
     assert one_by_one(0.5, 1.2) == pytest.approx(0.0777, abs=1e-4)

@@ -86,6 +86,12 @@ STORIES = {
         [0, 1200, 1500, 1800, 2700, 3000, 3300, 4200, 4500, 4800, 6000],
         {"short": [0, 3000], "long": [1500, 4500]}, {"starvation_s": 1200.0},
     ),
+    # As the first of these, and a restart takes 10 s: "short" begins again at 2410 and ends at 4210.
+    "starvation: also where a restart costs something": Story(
+        "1x1", "srtf+proportional", [waits("short", seconds=3000), waits("long", seconds=3300)],
+        [0, 1200, 1500, 2400, 2700, 3600, 4500, 4800, 6000],
+        {"short": [0, 2400], "long": [1200, 4500]}, {"starvation_s": 1000.0, "restart_cost_s": 10.0},
+    ),
     # A restart takes 400 s, a first start none: "long" gives way at once. It starts again at 900, which puts it first
     # from the next round on (1200), works from 1300 on (1500) and has made up for its start at 1700 (1800).
     "a start: when it is over, and when it is made up for": Story(

@@ -10,6 +10,7 @@ from tests.policies.scenarios.simulations import simulated
 from tests.policies.scenarios.stories import Known, Node, node, runs, scene, told, waits
 
 FIRST = "fifo+proportional:placement=first-fit"
+TUNE = "fifo+tune:placement=first-fit"
 A, B = node("a", 2), node("b", 2)
 
 
@@ -21,6 +22,7 @@ class Story(NamedTuple):
     together: dict[str, str]
     spread: dict[str, str]
     now: float = 0.0
+    policy: str = FIRST
 
 
 STORIES = {
@@ -69,6 +71,24 @@ STORIES = {
         [node("a", 2, cpus=12), node("b", 2, cpus=12), runs("s", "a0"), runs("t", "b0"),
          waits("pair", 2, "hungry", at=1, seconds=1000)],
         500.0, {"pair": "a0 a1", "s": "b1"}, {"pair": "a1 b1"},
+    ),
+    # t has left b, and each node has CPUs for all: 2.0 from now on. 1000 s of work take 1000 s spread, 500 s together.
+    "who stays gets what others have left": Story(
+        [node("a", 2, cpus=12), node("b", 2, cpus=12), runs("s", "a0"),
+         runs("pair", "a1 b1", "hungry", at=1, seconds=1000, speed=0.5)],
+        500.0, {"pair": "b0 b1"}, {"pair": "a1 b1"}, policy=TUNE,
+    ),
+    # s could use all CPUs of a: the pair remains at 0.5, though b has more than enough. 2000 s spread, 1000 s together.
+    "but not where one of its nodes has too little": Story(
+        [node("a", 2, cpus=6), node("b", 2, cpus=12), runs("s", "a0", "hungry", cpus=3),
+         runs("pair", "a1 b1", "hungry", at=1, seconds=1000, speed=0.5, cpus=6, memory_gb=125, storage_mbps=125)],
+        1000.0, {"pair": "b0 b1", "s": "a0"}, {}, policy=TUNE,
+    ),
+    # The same CPUs as in the first of these; only the share is used of them: 2000 s spread, 1000 s together.
+    "nor where the allocation gives the share alone": Story(
+        [node("a", 2, cpus=6), node("b", 2, cpus=6), runs("s", "a0"),
+         runs("pair", "a1 b1", "hungry", at=1, seconds=1000, speed=0.5, cpus=6)],
+        1000.0, {"pair": "b0 b1"}, {},
     ),
 }  # fmt: skip
 
@@ -119,9 +139,9 @@ STORIES |= {
 
 @pytest.mark.parametrize("story", STORIES)
 def test_a_move_is_made_exactly_when_it_gains_more_than_it_costs(story: str) -> None:
-    parts, worth_s, together, spread, now = STORIES[story]
-    assert told(FIRST, scene(*parts, now=now, move_cost_s=worth_s - 1)).gets == together
-    assert told(FIRST, scene(*parts, now=now, move_cost_s=worth_s + 1)).gets == spread
+    parts, worth_s, together, spread, now, policy = STORIES[story]
+    assert told(policy, scene(*parts, now=now, move_cost_s=worth_s - 1)).gets == together
+    assert told(policy, scene(*parts, now=now, move_cost_s=worth_s + 1)).gets == spread
 
 
 UNMOVED: dict[str, tuple[list[Node | Known], dict[str, str]]] = {
@@ -179,6 +199,28 @@ def test_what_a_move_gains_is_counted_from_now_on(migration_cost_s: float, moves
     pair = run.jobs.filter(run.jobs["job_id"] == "pair").to_dicts()[0]
     assert (pair["moves"], pair["start_s"]) == (moves, 300.0)
     assert pair["finish_s"] == pytest.approx(end_s)
+
+
+@pytest.mark.parametrize(
+    ("allocate", "migration_cost_s", "moves", "end_s"),
+    [
+        ("tune", 2200.0, 1, 13450.0), ("tune", 2300.0, 0, 13500.0),
+        ("proportional", 4400.0, 1, 17900.0), ("proportional", 4600.0, 0, 18000.0),
+    ],
+)  # fmt: skip
+def test_a_move_is_compared_with_staying_where_others_leave_at_that_instant(
+    allocate: str, migration_cost_s: float, moves: int, end_s: float
+) -> None:
+    """Two jobs of 6 GPUs leave 2 + 2 GPUs to `wide`, which has its share, spread: 0.5. Both end at 9000 s.
+
+    Then 4500 s of its work are left. Tune gives it 6 CPUs for each GPU: 1.0 spread, 2.0 together, so that 2250 s are
+    gained. Proportional gives it the share as before: 0.5 and 1.0, so that 4500 s are.
+    """
+    jobs = [waits(name, gpus, "hungry", seconds=9000) for name, gpus in {"a": 6, "b": 6, "wide": 4}.items()]
+    run, _ = simulated("2x8", jobs, f"fifo+{allocate}", migration_cost_s=migration_cost_s)
+    wide = run.jobs.filter(run.jobs["job_id"] == "wide").to_dicts()[0]
+    assert (wide["moves"], wide["start_s"]) == (moves, 0.0)
+    assert wide["finish_s"] == pytest.approx(end_s)
 
 
 @pytest.mark.parametrize(("migration_cost_s", "moves", "end_s"), [(3700.0, 1, 19950.0), (3800.0, 0, 20000.0)])

@@ -13,11 +13,12 @@ from tests.simulation.serving.builders import deployed, part, service, steady
 from tests.simulation.serving.test_promises import planned, services
 
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.cutting import held_by
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.elastic import Elastic, GreedySlices, Squishy
 from gpuyard.policies.partition.rooms import Rooms
 from gpuyard.policies.partition.self_tuning import SelfTuning
-from gpuyard.policies.partition.tuning import Tuner, held_by
+from gpuyard.policies.partition.tuning import Tuner
 from gpuyard.simulation.serving.engine import ServingOptions, simulate_serving
 from gpuyard.traces.arrivals import poisson
 

@@ -90,7 +90,7 @@ def plain(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return compute(func, args, kwargs, effect, tensors, gpu)
     for position in effect.mutates:
         block = tensors[position].block
-        block.values, block.step = None, state.steps
+        block.values, block.kinds, block.step = None, None, state.steps
     return give(effect, tensors, gpu)
 
 

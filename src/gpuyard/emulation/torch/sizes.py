@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from gpuyard.emulation.torch import values
-from gpuyard.emulation.torch.dispatch import dispatch
+from gpuyard.emulation.torch.dispatch import dispatch, plain
 from gpuyard.emulation.torch.specials import special
 from gpuyard.emulation.torch.tensor import EmulatedTensor, layout_of, new
 
@@ -29,9 +29,15 @@ def _masked_select(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 @special(aten._unique2.default, aten._unique.default, aten.unique_consecutive.default)
 def _unique(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensor = args[0]
-    count, size = tensor.form.numel, tuple(tensor.shape)
+    count, size = min(tensor.form.numel, _most_kinds(func, tensor)), tuple(tensor.shape)
     found = _by_value(func, args, kwargs, lambda: ((count,), size, (count,)), dtype=tensor.dtype)
     return found[: len(func._schema.returns)]
+
+
+def _most_kinds(func: Any, tensor: EmulatedTensor) -> int:
+    """Return how many different values a tensor has at most; of neighbours, any two may differ."""
+    kinds = tensor.block.kinds
+    return tensor.form.numel if kinds is None or func is aten.unique_consecutive.default else kinds
 
 
 @special(aten.bincount.default)
@@ -71,9 +77,18 @@ def _by_value(
 
 @special(aten.index.Tensor)
 def _index(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if not any(_is_mask(index) for index in args[1]):
-        return NotImplemented
-    return dispatch(func, (args[0], _positions(args[1])), kwargs)
+    if any(_is_mask(index) for index in args[1]):
+        return dispatch(func, (args[0], _positions(args[1])), kwargs)
+    picked = plain(func, args, kwargs)
+    if picked.block.values is None and not picked.dtype.is_floating_point:
+        picked.block.kinds = _kinds(args[0])
+    return picked
+
+
+def _kinds(source: EmulatedTensor) -> int | None:
+    """Of how many values at most one is picked at unknown positions."""
+    contents = values.known(source)
+    return source.block.kinds if contents is None else contents.unique().numel()
 
 
 @special(aten.index_put_.default, aten.index_put.default, aten._index_put_impl_.default)

@@ -50,7 +50,7 @@ def layout_of(tensor: torch.Tensor) -> TensorLayout:
 class Block:
     """Memory that one or several views share, for as long as one of them lives."""
 
-    __slots__ = ("__weakref__", "_address", "gpu", "guess", "nbytes", "size", "step", "values")
+    __slots__ = ("__weakref__", "_address", "gpu", "guess", "kinds", "nbytes", "size", "step", "values")
 
     def __init__(self, gpu: Gpu, nbytes: int) -> None:
         self.nbytes = nbytes
@@ -61,6 +61,8 @@ class Block:
         """A flat copy on the host of everything in it, where values are kept."""
         self.guess: bool | None = None
         """What booleans in it are taken for where they are unknown."""
+        self.kinds: int | None = None
+        """How many different values it has at most, of unknown ones that were picked from known ones."""
         self.step = state.steps
         """How many training steps were done when its contents were made: a loss made up for it goes by that."""
         self._address = 0

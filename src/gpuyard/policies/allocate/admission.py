@@ -131,7 +131,9 @@ def admit_and_place(
         for i in met:
             if books.slot[order[i]] >= 0:
                 choices.where[books.slot[order[i]]] = i
-        consolidate(draft, jobs, books, progress, order, met, reasons, choices, mode, required, move_cost_s, now)
+        consolidate(
+            draft, jobs, books, progress, order, met, reasons, choices, mode, required, speeds, move_cost_s, now
+        )
     return _collect(draft, jobs, books, order, met, choices, reasons)
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
-from gpuyard.core.books import RELEASING, Books
+from gpuyard.core.books import DEMANDS, RELEASING, SLACK, Books
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.kernel import inner
+from gpuyard.policies.allocate.counting import TypeSpeeds
 from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.placement.choosing import Draft, assign, place, return_amounts, withdraw
 from gpuyard.policies.plan import PLACED
@@ -102,20 +103,38 @@ def _move_away(
 
 
 @inner
-def _spread_time_left(jobs: Jobs, books: Books, progress: JobProgress, job: int, now: float) -> float:
-    """How long the job would still take where it is, spread; one that starts is taken to reach its best speed."""
-    done = progress.done[job]
-    speed = jobs.best_speed[job] * jobs.penalty[jobs.job_class[job]]
+def _all_get_their_demand(draft: Draft, books: Books, choices: Choices, order: Ints, i: int) -> bool:
+    """Whether each node of a job has what everybody there would like."""
+    for k in range(books.lines[order[i]]):
+        node = books.gpu_node[_gpu_of(books, choices, order, i, k)]
+        for r in range(DEMANDS):
+            if draft.demanded[node, r] > books.capacity[node, r] + SLACK:
+                return False
+    return True
+
+
+@inner
+def _spread_time_left(
+    draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, choices: Choices, order: Ints, i: int, most: float,
+    now: float,
+) -> float:  # fmt: skip
+    """How long a job would still take where it is, spread, if it has the speed `most` with all that it can use.
+
+    It gets that where nobody there lacks anything; otherwise one that runs stays as fast as it was.
+    """
+    job = order[i]
+    done, speed = progress.done[job], most * jobs.penalty[jobs.job_class[job]]
     if books.slot[job] >= 0:
         done += progress.rate[job] * max(now - progress.since[job], 0.0)
-        speed = progress.speed[job]
+        if not _all_get_their_demand(draft, books, choices, order, i):
+            speed = progress.speed[job]
     return float((jobs.iterations[job] - done) * jobs.iteration_s[job] / speed)
 
 
 @inner
 def consolidate(
     draft: Draft, jobs: Jobs, books: Books, progress: JobProgress, order: Ints, met: Ints, reasons: Bytes,
-    choices: Choices, mode: int, nothing_required: Floats, move_cost_s: float, now: float,
+    choices: Choices, mode: int, nothing_required: Floats, speeds: TypeSpeeds, move_cost_s: float, now: float,
 ) -> None:  # fmt: skip
     """Bring every spread job together for whom that pays, in order; `met` are positions of all who may be placed."""
     largest = 0
@@ -127,11 +146,13 @@ def consolidate(
         wide = books.lines[job]
         if wide == 1 or wide > largest or reasons[i] != PLACED or not _spans(books, choices, order, i):
             continue
-        gain_s = (1.0 - jobs.penalty[jobs.job_class[job]]) * _spread_time_left(jobs, books, progress, job, now)
+        kind = jobs.node_type[books.gpu_node[_gpu_of(books, choices, order, i, 0)]]
+        most = speeds.most[job, kind]
+        spread_s = _spread_time_left(draft, jobs, books, progress, choices, order, i, most, now)
+        gain_s = (1.0 - jobs.penalty[jobs.job_class[job]]) * spread_s
         own_move = books.slot[job] >= 0
         if gain_s <= 0.0 or own_move * move_cost_s > gain_s:
             continue
-        kind = jobs.node_type[books.gpu_node[_gpu_of(books, choices, order, i, 0)]]
         old = choices.end[0]
         for k in range(wide):
             choices.gpu_ids[old + k] = _gpu_of(books, choices, order, i, k)

@@ -11,23 +11,19 @@ and what is the others'.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.partition.batching import MOST_ON_A_SLICE, listed
 from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.tail import Coming, Loads
-from gpuyard.profiles.inference.model import BATCHES, WHOLE_GPU
+from gpuyard.profiles.inference.model import WHOLE_GPU
 
-MOST_ON_A_SLICE = 3
-"""Services that take turns on one slice."""
-STEPS = np.array((1, 2, 3, 4, 6, 8, 12, 16, 24))
-"""Batches of two of three services that share a slice; the third's is as large as that allows."""
 ROOMS = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0), (0.35, 1.0), (0.1, 0.8), (0.1, 0.65))
 """Such a pressure, and the part of half the SLO that all turns may take: with a shorter period fewer are served evenly,
 but requests that come all at once have another chance."""
@@ -136,7 +132,7 @@ def contents_of(
     for percent, each in turns.items():
         rooms = _rooms(loads, pressed=bool(each.pressure.any()))
         takes = [(each.takes_ms(level, buffer), half_slo_ms * part) for level, part in rooms]
-        service, batch = _listed(takes, half_slo_ms, usable, most)
+        service, batch = listed(takes, len(half_slo_ms), usable, most)
         parts.append(_looked_up(percent, service, batch, each, half_slo_ms, memory_mb))
     return _joined(parts, buffer, loads, coming)
 
@@ -165,6 +161,22 @@ def contents_with(
     return _joined(parts, buffer, loads, coming)
 
 
+def contents_on(
+    percent: int,
+    service: Ints,
+    batch: Ints,
+    turns: TurnSizes,
+    half_slo_ms: Floats,
+    memory_mb: Floats,
+    *,
+    buffer: float,
+    loads: Loads,
+    coming: Coming,
+) -> Contents:
+    """Just these contents, all for slices of one size: arrays of content x turn."""
+    return _joined([_looked_up(percent, service, batch, turns, half_slo_ms, memory_mb)], buffer, loads, coming)
+
+
 _Columns = tuple[Ints, Ints, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats, Floats]
 
 
@@ -187,62 +199,3 @@ def _looked_up(
         np.where(there, half_slo[number], np.inf).min(axis=1, initial=np.inf),
         CONTEXT_MB + np.where(there, memory[number], 0.0).sum(axis=1),
     )  # fmt: skip
-
-
-def _listed(
-    takes: Sequence[tuple[Floats, Floats]], half_slo: Floats, usable: Ints, most: int
-) -> tuple[Ints, Ints]:  # fmt: skip
-    """Service and batch of each turn, without repetition and in a fixed order."""
-    kinds = [_singles, _pairs, _threes][:most]
-    found = [np.zeros((0, 2 * MOST_ON_A_SLICE), dtype=np.int64)]
-    for size, kind in enumerate(kinds, start=1):
-        groups = np.array(list(combinations(usable.tolist(), size)), dtype=np.int64).reshape(-1, size)
-        for level, room in takes if len(groups) else ():
-            for group, batches in kind(level, groups, room):
-                filled = np.full((len(group), 2 * MOST_ON_A_SLICE), len(half_slo), dtype=np.int64)
-                filled[:, :size] = groups[group]
-                filled[:, MOST_ON_A_SLICE:] = 0
-                filled[:, MOST_ON_A_SLICE : MOST_ON_A_SLICE + size] = batches
-                found.append(filled)
-    rows = np.unique(np.concatenate(found), axis=0)
-    return rows[:, :MOST_ON_A_SLICE], rows[:, MOST_ON_A_SLICE:]
-
-
-Batches = Iterator[tuple[Ints, Ints]]
-"""Groups of services by their place in a list, and the batches of their members."""
-
-
-def _singles(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
-    """Every batch: a smaller one bears more pressure and puts less on others."""
-    group, batch = np.nonzero(takes[groups[:, 0]] <= half_slo[groups[:, 0], None] + ROUNDING)
-    yield group, batch[:, None] + 1
-
-
-def _pairs(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
-    """Batches of which neither could be larger."""
-    one, other = takes[groups[:, 0]], takes[groups[:, 1]]
-    room = half_slo[groups].min(axis=1)
-    fits = one[:, :, None] + other[:, None, :] <= room[:, None, None] + ROUNDING
-    largest = fits.copy()
-    largest[:, :-1] &= ~fits[:, 1:]
-    largest[:, :, :-1] &= ~fits[:, :, 1:]
-    group, *batches = np.nonzero(largest)
-    yield group, np.stack(batches, axis=1) + 1
-
-
-def _threes(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
-    """Steps of two batches, and the largest of the third; each of the three is the third once."""
-    room = half_slo[groups].min(axis=1)
-    for last in range(3):
-        first, second = (each for each in range(3) if each != last)
-        left = room[:, None, None] - takes[groups[:, first]][:, STEPS - 1, None]
-        left = left - takes[groups[:, second]][:, None, STEPS - 1]
-        fits = takes[groups[:, last]][:, None, None, :] <= left[..., None] + ROUNDING
-        third = np.where(fits, np.arange(1, BATCHES + 1), 0).max(axis=3)
-        useful = third > 0
-        useful[:, :-1] &= third[:, 1:] < third[:, :-1]
-        useful[:, :, :-1] &= third[:, :, 1:] < third[:, :, :-1]
-        group, a, b = np.nonzero(useful)
-        batches = np.empty((len(group), 3), dtype=np.int64)
-        batches[:, first], batches[:, second], batches[:, last] = STEPS[a], STEPS[b], third[group, a, b]
-        yield group, batches

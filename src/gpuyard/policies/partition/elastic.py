@@ -9,7 +9,7 @@ from gpuyard.core.arguments import check_number
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.naming import Quantity, option
-from gpuyard.policies.partition.contents import MOST_ON_A_SLICE
+from gpuyard.policies.partition.batching import MOST_ON_A_SLICE
 from gpuyard.policies.partition.interface import PartitionPlan
 from gpuyard.policies.partition.latency import latency_models
 from gpuyard.policies.partition.planner import planned

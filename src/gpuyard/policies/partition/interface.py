@@ -14,6 +14,9 @@ from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
 from gpuyard.profiles.inference.model import ServingGpu
 
+Place = tuple[str, int]
+"""A node, and one of its GPUs."""
+
 
 @dataclass(frozen=True)
 class Turn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
+from math import inf
 from typing import NamedTuple
 
 from gpuyard.core.cluster import Cluster
@@ -12,6 +13,9 @@ from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.service import Service
 from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.model import BATCHES, InferenceModel, Interference, ServingGpu
+
+ROUNDING = 1e-6
+"""Of an SLO, as for the check of a plan."""
 
 
 class Running(NamedTuple):
@@ -51,6 +55,7 @@ class LatencyModel:
         self._gathering = cache(self._gathering_ms)
         self._traffic = cache(lambda model, batch: gpu.models[model].traffic_of(batch))
         self._factor = cache(self._factor_beside)
+        self._least_gpus = cache(self._least_of)
         self.parts = cache(self._parts)
         """Of a batch on a slice: the own part of its interference factor, and the pressure that it puts on others."""
 
@@ -82,6 +87,10 @@ class LatencyModel:
         """What part of a batch's time goes evenly with its requests, at the least: 0 if fewer take as long."""
         return self.curves(model, percent).shrinks[batch - 1]
 
+    def least_gpus(self, model: str, slo_ms: float) -> float:
+        """What a request a second takes of GPUs of this kind at the least; inf where none answers in time."""
+        return float(self._least_gpus(model, slo_ms))
+
     def factor(self, own: Running, others: Iterable[Running]) -> float:
         """How many times as long a batch takes beside others."""
         if not self.interference:
@@ -95,6 +104,13 @@ class LatencyModel:
     def _gathering_ms(self, model: str, batch: int) -> float:
         known = self.gpu.models[model].gathering_ms
         return max(known[size - 1] for size in self._sizes(min(batch, BATCHES)))
+
+    def _least_of(self, model: str, slo_ms: float) -> float:
+        points = [
+            (ms, ms / batch * percent / 1e5) for percent in self.gpu.slices for batch in range(1, BATCHES + 1)
+            for ms in [self.alone_ms(model, batch, percent)]
+        ]  # fmt: skip
+        return min((cost for ms, cost in points if 2 * ms <= slo_ms * (1 + ROUNDING)), default=inf)
 
     def _parts(self, model: str, batch: int, percent: int) -> tuple[float, float]:
         if not self.interference:
@@ -152,7 +168,7 @@ def _growing(of: Curves) -> Curves:
 
 def usable_types(service: Service, gpu_types: Sequence[str]) -> tuple[str, ...]:
     """Those of these GPU types that a service can use, by whatever names it has for them."""
-    keys = {gpu_key(name) for name in service.gpu_types.split("|") if name.strip()}
+    keys = {gpu_key(name.strip()) for name in service.gpu_types.split("|") if name.strip()}
     return tuple(each for each in gpu_types if not keys or gpu_key(each) in keys)
 
 

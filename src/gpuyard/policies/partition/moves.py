@@ -8,10 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from gpuyard.policies.partition.deployment import Deployment
-from gpuyard.policies.partition.interface import Slice
-
-Place = tuple[str, int]
-"""A node, and one of its GPUs."""
+from gpuyard.policies.partition.interface import Place, Slice
 
 
 @dataclass(frozen=True)

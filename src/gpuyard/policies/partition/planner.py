@@ -41,6 +41,8 @@ Plan = list[Used]
 
 def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
     """The GPUs that serve all of these; None if no plan is found."""
+    if problem.least_gpus[numbers].sum() > free.sum() * (1 + ROUNDING):
+        return None
     need = problem.wanted / problem.alone
     best = _fewer(problem, numbers, free, need, None)
     if best is not None and (not fewest or len(best) <= 1):

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
-from gpuyard.core.cluster import NodeKind
+from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.cutting import Layout, held_by
 from gpuyard.policies.partition.deployment import Deployment
-from gpuyard.policies.partition.interface import Partition, PartitionPlan, Slice
+from gpuyard.policies.partition.interface import Partition, PartitionPlan, Place, Slice
 from gpuyard.policies.partition.latency import by_node
-from gpuyard.policies.partition.moves import Place
 from gpuyard.policies.partition.problem import HEADROOM, NEEDED
-from gpuyard.policies.partition.tuning import Layout, Tuner, held_by
+from gpuyard.policies.partition.tuning import Tuner
 from gpuyard.policies.partition.turn_rates import service_rates
 
 ROUNDING = 1e-9
@@ -136,3 +136,13 @@ class Present:
     def valid(self, found: Deployment) -> Deployment | None:
         """Itself, if all is served and every promise kept."""
         return found if not found.plan.unserved and not found.violations() else None
+
+
+def part_of(cluster: Cluster, places: Sequence[Place]) -> tuple[Cluster, dict[str, list[int]]]:
+    """Only these GPUs of a cluster, and the numbers that they have there."""
+    numbers: dict[str, list[int]] = {}
+    for node, gpu in places:
+        numbers.setdefault(node, []).append(gpu)
+    kinds = {name: cluster.kinds[cluster.node_kind[cluster.node_names.index(name)]] for name in numbers}
+    groups = tuple(NodeGroup(1, replace(kinds[name], gpus=len(gpus))) for name, gpus in numbers.items())
+    return Cluster(groups, tuple(numbers)), numbers

@@ -13,9 +13,10 @@ from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.contents import Held, contents_of, contents_with, turns_of
+from gpuyard.policies.partition.cutting import cut
 from gpuyard.policies.partition.gpu_table import GpuTable, done_evenly
-from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.policies.partition.latency import LatencyModel, Running, by_node, usable_types
+from gpuyard.policies.partition.interface import PartitionPlan, Slice
+from gpuyard.policies.partition.latency import LatencyModel, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
 from gpuyard.policies.partition.tail import Coming, Loads, loads
 from gpuyard.policies.partition.turn_rates import Rates, service_rates
@@ -88,6 +89,16 @@ class Problem:
         """What a whole GPU has left beside this one model."""
         gpu = self.latency[gpu_type].gpu
         return USABLE_MEMORY * gpu.memory_mb - CONTEXT_MB - gpu.models[model].memory_mb
+
+    @cached_property
+    def least_gpus(self) -> Floats:
+        """What each of the services takes of GPUs at the least, however slices are cut and whatever is beside it."""
+        each = [
+            min((self.latency[kind].least_gpus(one.model, one.slo_ms) for kind in kinds), default=np.inf)
+            for one, kinds in zip(self.services, self.types, strict=True)
+        ]
+        found: Floats = self.wanted * np.array(each)
+        return found
 
     def why_never(self, number: int) -> str:
         """Why no number of GPUs would help."""
@@ -201,25 +212,17 @@ class Problem:
         for each in found:
             gpu_type = self.cluster.gpu_types[each.kind]
             node, gpu = next(free[gpu_type])
-            yield from self._cut(node, gpu, self.latency[gpu_type], each)
+            layout = tuple(
+                (percent, tuple((self.services[i].service_id, batch) for i, batch in held))
+                for percent, held in each.slices
+            )
+            yield from cut((node, gpu), layout, self.by_id, self.latency[gpu_type], each.stretch)
 
     def _places(self, gpu_type: str) -> Iterator[tuple[str, int]]:
         for number, name in enumerate(self.cluster.node_names):
             kind = self.cluster.kinds[self.cluster.node_kind[number]]
             if kind.gpu_type == gpu_type:
                 yield from ((name, gpu) for gpu in range(kind.gpus))
-
-    def _cut(self, node: str, gpu: int, latency: LatencyModel, used: Used) -> Iterator[Slice]:
-        running = [[Running(self.services[i].model, b, percent) for i, b in held] for percent, held in used.slices]
-        for here, (percent, held) in enumerate(used.slices):
-            beside = [each for k, others in enumerate(running) if k != here for each in others]
-            turns = tuple(
-                Turn(self.services[i].service_id, b, latency.beside_ms(*one, beside) / 1000.0)
-                for (i, b), one in zip(held, running[here], strict=True)
-            )
-            memory = CONTEXT_MB + sum(latency.gpu.models[self.services[i].model].memory_mb for i, _ in held)
-            period = sum(turn.takes_s for turn in turns) * used.stretch
-            yield Slice(node, gpu, percent * 10, memory / 1000.0, turns, period)
 
     @cached_property
     def by_id(self) -> dict[int | str, Service]:

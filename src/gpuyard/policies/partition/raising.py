@@ -6,11 +6,11 @@ A slice does not wait until a batch is full, so that a larger one costs nothing 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpuyard.policies.partition.check import violations
-from gpuyard.policies.partition.interface import PartitionPlan, Slice, Turn
-from gpuyard.policies.partition.latency import Running
+from gpuyard.policies.partition.cutting import cut, held_by
+from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.problem import Problem
 from gpuyard.policies.partition.turn_rates import Rates
 from gpuyard.profiles.inference.model import BATCHES
@@ -76,21 +76,12 @@ class _Raising:
 
     def _larger(self, parts: list[Slice], number: int, place: int) -> list[Slice]:
         """One more request in a batch, and what all turns of the GPU then take."""
-        turns = list(parts[number].turns)
-        turns[place] = replace(turns[place], batch=turns[place].batch + 1)
-        grown = [*parts[:number], replace(parts[number], turns=tuple(turns)), *parts[number + 1 :]]
-        running = [[self._running(part, turn) for turn in part.turns] for part in grown]
-        found = []
-        for here, part in enumerate(grown):
-            latency = self.problem.latency_of_node[part.node]
-            beside = [each for k, others in enumerate(running) if k != here for each in others]
-            takes = [latency.beside_ms(*each, beside) / 1000.0 for each in running[here]]
-            timed = tuple(replace(turn, takes_s=s) for turn, s in zip(part.turns, takes, strict=True))
-            found.append(replace(part, turns=timed, period_s=sum(takes)) if timed else part)
-        return found
-
-    def _running(self, part: Slice, turn: Turn) -> Running:
-        return Running(self.problem.by_id[turn.service].model, turn.batch, part.thousandths // 10)
+        layout = list(held_by(parts))
+        percent, held = layout[number]
+        name, batch = held[place]
+        layout[number] = (percent, (*held[:place], (name, batch + 1), *held[place + 1 :]))
+        node, gpu = parts[number].node, parts[number].gpu
+        return list(cut((node, gpu), tuple(layout), self.problem.by_id, self.problem.latency_of_node[node]))
 
     def _in_time(self, parts: list[Slice]) -> bool:
         slos = ((part, self.problem.by_id[turn.service].slo_ms) for part in parts for turn in part.turns)

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
-from gpuyard.core.cluster import Cluster, NodeGroup
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.cutting import Layout
 from gpuyard.policies.partition.deployment import Deployment, known_models
-from gpuyard.policies.partition.interface import Partition, PartitionPlan, Slice
-from gpuyard.policies.partition.moves import Place, moves, with_fewest_moves
-from gpuyard.policies.partition.present import ROUNDING, Layouts, Present
-from gpuyard.policies.partition.tuning import Layout
+from gpuyard.policies.partition.interface import Partition, PartitionPlan, Place, Slice
+from gpuyard.policies.partition.moves import moves, with_fewest_moves
+from gpuyard.policies.partition.present import ROUNDING, Layouts, Present, part_of
 
 MOST_MODELS = 3
 """That take turns on a slice, unless the policy says otherwise."""
@@ -242,18 +241,8 @@ class _Problem(Present):
         """These services planned anew on these GPUs, beside all that stays on others."""
         if not services:
             return self.deployment(rest)
-        part, numbers = _part_of(self.before.cluster, places)
+        part, numbers = part_of(self.before.cluster, places)
         plan = self.policy.plan(services, part, known_models(part, self.before.latencies, self.before.devices))
         slices = tuple(replace(each, gpu=numbers[each.node][each.gpu]) for each in plan.slices if each.turns)
         found = with_fewest_moves(self.before, replace(self.blank, plan=PartitionPlan(slices)), places)
         return self.told((*self.slices(rest), *found.plan.slices))
-
-
-def _part_of(cluster: Cluster, places: Sequence[Place]) -> tuple[Cluster, dict[str, list[int]]]:
-    """Only these GPUs of a cluster, and the numbers that they have there."""
-    numbers: dict[str, list[int]] = {}
-    for node, gpu in places:
-        numbers.setdefault(node, []).append(gpu)
-    kinds = {name: cluster.kinds[cluster.node_kind[cluster.node_names.index(name)]] for name in numbers}
-    groups = tuple(NodeGroup(1, replace(kinds[name], gpus=len(gpus))) for name, gpus in numbers.items())
-    return Cluster(groups, tuple(numbers)), numbers

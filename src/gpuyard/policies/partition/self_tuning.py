@@ -16,11 +16,11 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.naming import Quantity, option
 from gpuyard.policies.partition.check import violations
-from gpuyard.policies.partition.interface import PartitionPlan, Slice
+from gpuyard.policies.partition.cutting import Held, Layout
+from gpuyard.policies.partition.interface import PartitionPlan, Place, Slice
 from gpuyard.policies.partition.latency import latency_models
-from gpuyard.policies.partition.moves import Place
 from gpuyard.policies.partition.tail import USUAL_TAIL
-from gpuyard.policies.partition.tuning import Held, Layout, Tuner
+from gpuyard.policies.partition.tuning import Tuner
 from gpuyard.policies.partition.turn_rates import service_rates
 from gpuyard.profiles.inference.model import BATCHES, ServingGpu
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
+from gpuyard.policies.partition.batching import MOST_ON_A_SLICE
 from gpuyard.policies.partition.candidates import PRESSURE_STEP, TIGHT, Beside, Candidates, CandidateTable, Slot
-from gpuyard.policies.partition.contents import MOST_ON_A_SLICE, Held
+from gpuyard.policies.partition.contents import Held
 from gpuyard.policies.partition.gpu_table import GpuTable
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.tail import Coming, Loads

@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 from math import inf
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.interface import Slice, Turn
-from gpuyard.policies.partition.latency import LatencyModel, Running
-from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY
-from gpuyard.policies.partition.tail import Coming, Loads, loads
+from gpuyard.policies.partition.contents import Contents, contents_on, turns_of
+from gpuyard.policies.partition.cutting import Held, Layout, cut, memory_mb
+from gpuyard.policies.partition.interface import Place, Slice
+from gpuyard.policies.partition.latency import LatencyModel, usable_types
+from gpuyard.policies.partition.limits import USABLE_MEMORY
+from gpuyard.policies.partition.tail import Coming, loads
 from gpuyard.policies.partition.turn_rates import service_rates
-from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.inference.model import BATCHES
+
+Number = TypeVar("Number", np.bool_, np.float64)
 
 STEPS = (
     tuple(range(1, BATCHES + 1)),
@@ -26,45 +31,8 @@ STEPS = (
     (1, 2, 3, 4, 6, 8, 12, 16),
 )
 """Batches that are tried for one, two or three services on a slice."""
-
-Held = tuple[tuple[int | str, int], ...]
-"""Services with their batches."""
-Layout = tuple[tuple[int, Held], ...]
-"""The slices of a GPU, in percent, and what they hold."""
-
-
-def held_by(slices: Sequence[Slice]) -> Layout:
-    """What the slices of a GPU hold."""
-    return tuple((each.thousandths // 10, tuple((turn.service, turn.batch) for turn in each.turns)) for each in slices)
-
-
-@dataclass(frozen=True, eq=False)
-class _Choices:
-    """Batches that services could have on a slice: arrays of choice x service."""
-
-    batches: Ints
-    raw_ms: Floats
-    own: Floats
-    gathering_ms: Floats
-    shrinks: Floats
-    pressure: Floats  # on others, of all together
-    slo_ms: Floats  # by service
-    coming: Coming  # by service
-
-    def takes_ms(self, pressure: Floats, buffer: float) -> Floats:
-        """Choice x pressure x service: the turns of one period."""
-        factor = np.maximum(1.0, self.own[:, None, :] + pressure[None, :, None])
-        takes: Floats = (self.raw_ms[:, None, :] * factor + self.gathering_ms[:, None, :]) * buffer
-        return takes
-
-    def rates(self, takes_ms: Floats, loads: Loads) -> Floats:
-        """What each of these turns can take in a second."""
-        period, batch = takes_ms.sum(axis=2, keepdims=True), self.batches[:, None, :]
-        window, shrinks = (self.slo_ms - takes_ms) / period, self.shrinks[:, None, :] * takes_ms / period
-        alone, together = np.bool_(len(self.slo_ms) == 1), self.coming.evenly * period / 1000.0
-        part = loads.part(batch, window, shrinks, alone, together, self.coming.at_once)
-        rates: Floats = part * batch * 1000.0 / period
-        return rates
+NOBODY = -inf
+"""In the place of a pressure: what a batch takes alone, however much it would press on others."""
 
 
 class Tuner:
@@ -74,42 +42,28 @@ class Tuner:
         """`tail` is the part of requests at random that is to be answered in time."""
         self.services, self.latency, self.tail = services, latency, tail
         self._choices = cache(self._list_choices)
-        self._least_gpus = cache(self._least_of)
 
     def fits(self, layout: Layout) -> bool:
         """Whether all models on a GPU stay within its memory."""
-        models = self.latency.gpu.models
-        used = [CONTEXT_MB + sum(models[self._model(name)].memory_mb for name, _ in held) for _, held in layout if held]
-        return sum(used) <= USABLE_MEMORY * self.latency.gpu.memory_mb
+        return memory_mb(layout, self.services, self.latency) <= USABLE_MEMORY * self.latency.gpu.memory_mb
 
     def best(self, layout: Layout, wanted: Mapping[int | str, float]) -> tuple[Layout, float] | None:
         """The batches that leave the least of these rates undone, and the sum of the parts left; None: none hold."""
         used = [(percent, held) for percent, held in layout if held]
         if not 0 < len(used) <= 2:
             return None
-        search = _Search(self, [self._choices(p, tuple(name for name, _ in held)) for p, held in used],
-                         [[name for name, _ in held] for _, held in used], wanted)  # fmt: skip
-        found = search.best()
+        names = [tuple(name for name, _ in held) for _, held in used]
+        choices = [self._choices(percent, each) for (percent, _), each in zip(used, names, strict=True)]
+        found = _Search(choices, names, wanted).best()
         if found is None:
             return None
         batches, left = found
         tuned = iter(batches)
         return tuple((p, _with_batches(held, next(tuned)) if held else held) for p, held in layout), left
 
-    def cut(self, place: tuple[str, int], layout: Layout) -> tuple[Slice, ...]:
+    def cut(self, place: Place, layout: Layout) -> tuple[Slice, ...]:
         """The slices of a GPU with turns back to back."""
-        running = [[Running(self._model(name), batch, percent) for name, batch in held] for percent, held in layout]
-        found = []
-        for here, (percent, held) in enumerate(layout):
-            beside = [each for k, others in enumerate(running) if k != here for each in others]
-            turns = tuple(
-                Turn(name, batch, self.latency.beside_ms(self._model(name), batch, percent, beside) / 1000.0)
-                for name, batch in held
-            )
-            memory = CONTEXT_MB + sum(self.latency.gpu.models[self._model(name)].memory_mb for name, _ in held)
-            period = sum(turn.takes_s for turn in turns)
-            found.append(Slice(*place, percent * 10, memory / 1000.0 if held else 0.0, turns, period))
-        return tuple(found)
+        return cut(place, layout, self.services, self.latency)
 
     def rates(self, layout: Layout) -> dict[int | str, float]:
         """Requests a second that a GPU can take of each service, as one of those that it needs."""
@@ -118,53 +72,28 @@ class Tuner:
 
     def least_gpus(self, service: int | str) -> float:
         """What a request a second takes of GPUs at the least; inf where none answers in time."""
-        return float(self._least_gpus(service))
-
-    def _least_of(self, service: int | str) -> float:
-        model, slo_ms = self._model(service), self.services[service].slo_ms
-        points = [
-            (ms, ms / batch * percent / 1e5) for percent in self.latency.gpu.slices for batch in range(1, BATCHES + 1)
-            for ms in [self.latency.alone_ms(model, batch, percent)]
-        ]  # fmt: skip
-        return min((cost for ms, cost in points if 2 * ms <= slo_ms), default=inf) if self.serves(service) else inf
+        asked = self.services[service]
+        return self.latency.least_gpus(asked.model, asked.slo_ms) if self.serves(service) else inf
 
     def serves(self, service: int | str) -> bool:
         """Whether a service can use this kind of GPU."""
-        types = [each for each in self.services[service].gpu_types.split("|") if each.strip()]
-        return not types or self.latency.gpu.key in map(gpu_key, types)
+        return bool(usable_types(self.services[service], (self.latency.gpu.key,)))
 
-    def _model(self, service: int | str) -> str:
-        return self.services[service].model
-
-    def _parts(self, model: str, batch: int, percent: int) -> tuple[float, float]:
-        """The own part of a batch's interference factor, and the pressure that it puts on others."""
-        gpu = self.latency.gpu
-        if not self.latency.interference:
-            return 1.0, 0.0
-        return gpu.interference.parts(gpu.models[model].traffic_of(batch), percent)
-
-    def _list_choices(self, percent: int, names: tuple[int | str, ...]) -> _Choices:
-        slo_ms = np.array([self.services[name].slo_ms for name in names], dtype=np.float64)
-        models = [self._model(name) for name in names]
-        steps = STEPS[min(len(names), len(STEPS)) - 1]
-        takes = [{b: self.latency.alone_ms(model, b, percent) for b in steps} for model in models]
-        rows = [row for row in product(steps, repeat=len(names))
-                if sum(ms[b] for ms, b in zip(takes, row, strict=True)) <= slo_ms.min() / 2]  # fmt: skip
-        batches = np.array(rows, dtype=np.int64).reshape(len(rows), len(names))
-        parts = [{b: self._parts(model, b, percent) for b in steps} for model in models]
-        raw = [[self.latency.raw_ms(model, b, percent) for model, b in zip(models, row, strict=True)] for row in rows]
-        own = [[part[b][0] for part, b in zip(parts, row, strict=True)] for row in rows]
-        others = [max(part[b][1] for part, b in zip(parts, row, strict=True)) for row in rows]
-        gathering = [[self.latency.gathering_ms(model, b) for model, b in zip(models, row, strict=True)]
-                     for row in rows]  # fmt: skip
-        curves = [self.latency.curves(model, percent).shrinks for model in models]
-        shrinks = [[known[b - 1] for known, b in zip(curves, row, strict=True)] for row in rows]
-        shape = batches.shape
-        return _Choices(
-            batches, np.reshape(raw, shape), np.reshape(own, shape), np.reshape(gathering, shape),
-            np.reshape(shrinks, shape), np.array(others, dtype=np.float64), slo_ms,
-            Coming(*(np.array([getattr(self.services[name], field) for name in names])
-                     for field in ("rate_per_s", "at_once"))),
+    def _list_choices(self, percent: int, names: tuple[int | str, ...]) -> Contents:
+        """Batches that these services could have on a slice with nobody beside it, numbered in this order."""
+        asked = [self.services[name] for name in names]
+        half_slo_ms = np.array([each.slo_ms / 2 for each in asked])
+        models = [self.latency.gpu.models[each.model] for each in asked]
+        steps = np.array(list(product(STEPS[min(len(names), len(STEPS)) - 1], repeat=len(names))))
+        turns = turns_of([each.model for each in asked], self.latency, percent)
+        numbers = np.arange(len(names))
+        takes_ms = turns.takes_ms(NOBODY, self.latency.buffer)[numbers, steps - 1]
+        batches = steps[takes_ms.sum(axis=1) <= half_slo_ms.min()]
+        return contents_on(
+            percent, np.broadcast_to(numbers, batches.shape), batches, turns, half_slo_ms,
+            np.array([each.memory_mb for each in models]),
+            buffer=self.latency.buffer, loads=loads(self.tail),
+            coming=Coming(np.array([each.rate_per_s for each in asked]), np.array([each.at_once for each in asked])),
         )  # fmt: skip
 
 
@@ -176,40 +105,39 @@ def _with_batches(held: Held, batches: Ints) -> Held:
 class _Search:
     """All choices of one slice, or of two beside each other."""
 
-    tuner: Tuner
-    choices: Sequence[_Choices]
+    choices: Sequence[Contents]
     names: Sequence[Sequence[int | str]]
     wanted: Mapping[int | str, float]
 
     def best(self) -> tuple[list[Ints], float] | None:
-        """The choice of each slice, and what it leaves undone."""
-        if any(not len(each.batches) for each in self.choices):
+        """The batches of each slice, and what they leave undone."""
+        if any(not len(each.batch) for each in self.choices):
             return None
-        takes = self._takes_ms
-        holds = np.ones((len(self.choices[0].batches), len(self.choices[-1].batches) if self.choices[1:] else 1), bool)
-        for axis, (each, ms) in enumerate(zip(self.choices, takes, strict=True)):
-            holds &= _along(ms.sum(axis=2), axis) <= each.slo_ms.min() / 2
+        holds = np.ones((), dtype=np.bool_)
+        for axis, (each, ms) in enumerate(zip(self.choices, self._takes_ms, strict=True)):
+            holds = holds & _along(ms.sum(axis=2) <= each.half_slo_ms[:, None], axis)
         if not holds.any():
             return None
-        left = np.where(holds, self._left(takes), np.inf)
+        left = np.where(holds, self._left, np.inf)
         at = np.unravel_index(int(left.argmin()), left.shape)
-        return [each.batches[i] for each, i in zip(self.choices, at, strict=False)], float(left[at])
+        batches = [each.batch[i].astype(np.int64) for each, i in zip(self.choices, at, strict=False)]
+        return batches, float(left[at])
 
     @cached_property
     def _takes_ms(self) -> list[Floats]:
         """Of each slice, own choice x choice of the other, if there is one, x service: what its turns take."""
-        buffer = self.tuner.latency.buffer
-        if len(self.choices) == 1:
-            [one] = self.choices
-            return [((one.raw_ms + one.gathering_ms) * buffer)[:, None, :]]
-        one, other = self.choices
-        return [one.takes_ms(other.pressure, buffer), other.takes_ms(one.pressure, buffer)]
+        pressures = [each.pressure for each in self.choices[::-1]] if self.choices[1:] else [np.array([NOBODY])]
+        return [
+            each.takes_ms(_every(each), pressure[None, :])
+            for each, pressure in zip(self.choices, pressures, strict=True)
+        ]
 
-    def _left(self, takes: list[Floats]) -> Floats:
+    @cached_property
+    def _left(self) -> Floats:
         """Choice of the first x choice of the second: the sum of the parts of what is wanted that are not done."""
         able: dict[int | str, Floats] = {}
-        for axis, (each, names, ms) in enumerate(zip(self.choices, self.names, takes, strict=True)):
-            rates = each.rates(ms, loads(self.tuner.tail))
+        for axis, (each, names, ms) in enumerate(zip(self.choices, self.names, self._takes_ms, strict=True)):
+            rates = each.rates(_every(each), ms)
             for k, name in enumerate(names):
                 able[name] = able.get(name, 0.0) + _along(rates[:, :, k], axis)
         left = np.zeros(())
@@ -219,6 +147,11 @@ class _Search:
         return left
 
 
-def _along(values: Floats, axis: int) -> Floats:
+def _every(of: Contents) -> Ints:
+    """All choices, beside any of another slice."""
+    return np.arange(len(of.batch))[:, None]
+
+
+def _along(values: NDArray[Number], axis: int) -> NDArray[Number]:
     """Own choice x choice of the other, as choice of the first x choice of the second."""
     return values if axis == 0 else values.T

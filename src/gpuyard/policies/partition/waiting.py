@@ -107,7 +107,7 @@ def _grown(start: Ints, mean: Floats, most: int, bunch: int) -> Floats:
     times = more // bunch
     bunches = (mean / bunch)[:, None]
     logs = times * np.log(np.maximum(bunches, 1e-300)) - bunches - _log_factorials(most)[times]
-    chances: Floats = np.where((more >= 0) & (times * bunch == more), np.exp(logs), 0.0)
+    chances: Floats = np.exp(np.where((more >= 0) & (times * bunch == more), logs, -np.inf))
     chances[:, most] = np.maximum(1.0 - chances[:, :most].sum(axis=1), 0.0)
     return chances
 

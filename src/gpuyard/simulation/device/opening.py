@@ -107,8 +107,7 @@ def _kernels(jobs: Sequence[SharedJob]) -> Kernels:
     first = 0
     for job in jobs:
         count = len(job.sequence.durations_s)
-        # Where layers are not known, every kernel is one: the most that synchronising by layer can cost.
-        layer_end[first + _ints(job.sequence.layer_ends or range(1, count + 1)) - 1] = 1
+        layer_end[first + _ints(job.sequence.ends_of_layers) - 1] = 1
         first += count
     return Kernels(duration_s, layer_end, np.zeros(len(duration_s), np.int64))
 

@@ -106,6 +106,18 @@ def test_what_depends_on_unknown_values_has_the_largest_size_it_can_have() -> No
     assert (tensor > 0).nonzero(as_tuple=True)[0].shape == (42,)
 
 
+def test_what_is_picked_from_known_values_has_no_more_kinds_than_these() -> None:
+    labels = torch.arange(5, device="cuda").view(1, -1).expand(8, -1).reshape(-1)
+    boxes = unknown(40)
+    picked = labels[torch.where(boxes > 0)[0]][torch.where(boxes > 1)[0]]
+    assert picked.shape == (40,)
+    kinds, inverse, counts = picked.unique(return_inverse=True, return_counts=True)
+    assert (kinds.shape, inverse.shape, counts.shape) == ((5,), (40,), (5,))
+    assert torch.unique_consecutive(picked).shape == (40,), "neighbours may all differ"
+    picked += unknown(40, dtype=torch.int64)
+    assert picked.unique().shape == (40,), "what it was picked from says nothing any more"
+
+
 def test_what_is_mixed_with_unknown_values_is_unknown() -> None:
     known = torch.zeros(4, device="cuda")
     known.add_(unknown(4))

@@ -8,7 +8,7 @@
 #include "abi.h"
 
 struct context {
-    int device, alive;
+    int device, alive, users;
 };
 struct stream {
     struct context *context;
@@ -21,7 +21,7 @@ struct event {
     unsigned long at;
 };
 
-static struct context primary[2] = {{0, 1}, {1, 1}};
+static struct context primary[2] = {{0, 1, 0}, {1, 1, 0}};
 static struct stream *streams;
 static _Thread_local struct context *stack[8];
 static _Thread_local int depth;
@@ -35,6 +35,7 @@ static struct {
 /* What was called, for tests to read. */
 unsigned long still_launches, still_context_syncs, still_stream_syncs, still_event_syncs, still_nested;
 CUresult still_next_result; /* of the next launch or synchronisation */
+CUdeviceptr still_next_address; /* of memory from now on; 0: one that nobody has had */
 
 static CUresult planned(void) {
     CUresult result = still_next_result;
@@ -75,17 +76,19 @@ EXPORT CUresult cuDeviceGetUuid_v2(CUuuid *uuid, int device) {
 }
 EXPORT CUresult cuDeviceTotalMem_v2(size_t *bytes, int device) { return (void)device, *bytes = 1000000, CUDA_SUCCESS; }
 EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, int device) {
-    return primary[device].alive = 1, *context = &primary[device], CUDA_SUCCESS;
+    return primary[device].users++, primary[device].alive = 1, *context = &primary[device], CUDA_SUCCESS;
 }
 EXPORT CUresult cuDevicePrimaryCtxGetState(int device, unsigned int *flags, int *active) {
     return *flags = 0, *active = primary[device].alive, CUDA_SUCCESS;
 }
-EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) { return (void)device, CUDA_SUCCESS; }
+EXPORT CUresult cuDevicePrimaryCtxRelease_v2(int device) {
+    return primary[device].alive = --primary[device].users > 0, CUDA_SUCCESS;
+}
 EXPORT CUresult cuDevicePrimaryCtxReset_v2(int device) { return primary[device].alive = 0, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxCreate_v2(CUcontext *context, unsigned int flags, int device) {
     (void)flags;
     *context = calloc(1, sizeof **context);
-    **context = (struct context){device, 1};
+    **context = (struct context){device, 1, 1};
     stack[depth++] = *context;
     return CUDA_SUCCESS;
 }
@@ -93,6 +96,7 @@ EXPORT CUresult cuCtxDestroy_v2(CUcontext context) {
     if (current() == context) depth--;
     return context->alive = 0, CUDA_SUCCESS;
 }
+EXPORT CUresult cuCtxDetach(CUcontext context) { return cuCtxDestroy_v2(context); }
 EXPORT CUresult cuCtxGetCurrent(CUcontext *context) { return *context = current(), CUDA_SUCCESS; }
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) { return stack[depth = 0] = context, depth = 1, CUDA_SUCCESS; }
 EXPORT CUresult cuCtxPushCurrent_v2(CUcontext context) {
@@ -204,7 +208,7 @@ static CUresult take(CUdeviceptr *address, size_t bytes) {
     if (bytes > free_bytes[device]) return CUDA_ERROR_OUT_OF_MEMORY;
     while (blocks[place].bytes != 0) place++;
     free_bytes[device] -= bytes;
-    *address = next += 0x1000;
+    *address = still_next_address ? still_next_address : (next += 0x1000);
     blocks[place].address = *address, blocks[place].bytes = bytes, blocks[place].device = device;
     return CUDA_SUCCESS;
 }

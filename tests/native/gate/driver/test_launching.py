@@ -140,6 +140,23 @@ show(waits=waits, queued=mine().queued, context_syncs=count("context_syncs"), lo
     assert shown == {"waits": [0] * 6 + [1] * 3 + [2] * 2, "queued": 5, "context_syncs": 0, "longest": 6}
 
 
+def test_asking_whether_work_is_done_does_not_widen_the_window(still: Path) -> None:
+    """A program that asks after each launch has groups as one that never asks."""
+    shown = run(
+        still,
+        """
+waits = []
+for _ in range(7):
+    check(launch())
+    assert cuda.cuStreamQuery(None) == 600
+    waits.append(count("event_syncs"))
+show(waits=waits, queued=mine().queued)
+""",
+        window=2,
+    )
+    assert shown == {"waits": [0] * 4 + [1] * 2 + [2], "queued": 3}
+
+
 def test_a_window_takes_off_no_more_than_is_queued(still: Path) -> None:
     """The program has waited for the groups itself: when the third begins, there is nothing left of the first."""
     shown = run(
@@ -244,15 +261,16 @@ show(waits=count("context_syncs"), queued=mine().queued, same=same, gpus=gpus)
     assert shown == {"waits": 2, "queued": 0, "same": True, "gpus": 1}
 
 
-def test_a_context_that_is_destroyed_ends_its_jobs(still: Path) -> None:
+@pytest.mark.parametrize("function", ["cuCtxDestroy_v2", "cuCtxDetach"])
+def test_a_context_that_is_destroyed_ends_its_jobs(still: Path, function: str) -> None:
     shown = run(
         still,
-        """
+        f"""
 other = ctypes.c_void_p()
 check(cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 0))
 launch(); allocate(5000)
 before = mine()
-check(cuda.cuCtxDestroy_v2(other))
+check(cuda.{function}(other))
 show(before=[before.active, before.memory_used], after=[mine().active, mine().memory_used])
 """,
     )
@@ -274,6 +292,20 @@ show(between=between, after=mine().active)
 """,
     )
     assert shown == {"between": True, "after": False}
+
+
+def test_an_end_of_a_capture_that_never_began_makes_no_other_be_overlooked(still: Path) -> None:
+    shown = run(
+        still,
+        """
+graph, stream = ctypes.c_void_p(), new_stream()
+cuda.cuStreamEndCapture(stream, ctypes.byref(graph))
+check(cuda.cuStreamBeginCapture_v2(stream, 0))
+check(launch(stream))
+show(launches=mine().launches if Group("test", watch=True).gpus() else 0)
+""",
+    )
+    assert shown == {"launches": 0}
 
 
 def test_captured_launches_do_not_reach_the_gate_nor_are_captures_spoilt(still: Path) -> None:

@@ -35,6 +35,9 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
         ("priority", [replace(LOW, own=Cap(50)), HIGH], [LaunchTerms(0, Cap(50)), LaunchTerms(1)]),
         ("priority:sync=8", [replace(LOW, own=Cap(50)), HIGH], [LaunchTerms(0, Cap(8)), LaunchTerms(1)]),
         ("priority:sync=never", [replace(LOW, own=Cap(50)), HIGH], [LaunchTerms(0), LaunchTerms(1)]),
+        # A policy that says anything of caps says all: nobody keeps the other half of its own.
+        ("priority:sync=8", [replace(LOW, own=Cap(50, 4)), HIGH], [LaunchTerms(0, Cap(8)), LaunchTerms(1)]),
+        ("priority:window=4", [replace(LOW, own=Cap(50, 9)), HIGH], [LaunchTerms(0, Cap(0, 4)), LaunchTerms(1)]),
         ("priority:sync=8", [LOW, replace(HIGH, own=Cap(21))], [LaunchTerms(0, Cap(8)), LaunchTerms(1, Cap(21))]),
         # Who takes no part neither waits nor is waited for, and makes no level.
         ("priority:sync=8", [LOW, replace(HIGH, gated=False)], [LaunchTerms(0), NEVER]),

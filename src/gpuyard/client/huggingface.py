@@ -1,0 +1,69 @@
+"""A lease for the `Trainer` of Hugging Face: it saves and stops when the scheduler says so, and goes on there later.
+
+    lease = HuggingFaceLease()
+    trainer = Trainer(…, callbacks=[lease])
+    trainer.train(resume_from_checkpoint=lease.checkpoint)
+
+Without a scheduler it does nothing, and `checkpoint` is None.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from gpuyard.client.foreign_loop import AfterStep, join_loop, link_or_copy, wait_for_all
+from gpuyard.client.stepping import LeaseEnded
+
+try:
+    from transformers import TrainerCallback
+except ImportError:  # whoever has no Trainer has no use for this, but may import it
+    TrainerCallback = object  # type: ignore[misc, assignment, unused-ignore]
+
+HINT = "call train(resume_from_checkpoint=lease.checkpoint)"
+
+
+class HuggingFaceLease(TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """A callback of `transformers.Trainer`; a step is one of its optimizer's."""
+
+    def __init__(self) -> None:
+        self._loop = join_loop(self._write)
+        self._saved = Path()
+        self._turn = AfterStep.GO_ON
+
+    @property
+    def checkpoint(self) -> str | None:
+        """What to give to `train` as `resume_from_checkpoint`."""
+        found = self._loop.checkpoint if self._loop is not None else None
+        return str(found) if found is not None else None
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """The first step follows."""
+        if self._loop is not None:
+            self._loop.begin(state.global_step, HINT)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Ask what follows, and let the Trainer do it."""
+        if self._loop is None:
+            return
+        self._turn = self._loop.after(state.global_step)
+        control.should_save = control.should_save or self._turn is not AfterStep.GO_ON
+        control.should_training_stop = control.should_training_stop or self._turn is AfterStep.STOP
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """The Trainer has saved: keep what it wrote as a checkpoint of the job, if that was due."""
+        if self._loop is not None and self._turn is not AfterStep.GO_ON:
+            wait_for_all()
+            self._saved = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            self._loop.save()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Leave, if that is why it ends; the script goes on only where all steps are done."""
+        if self._loop is not None and self._turn is AfterStep.STOP:
+            self._loop.leave()
+            if not self._loop.finished:
+                raise LeaseEnded(0)
+
+    def _write(self, path: Path) -> None:
+        shutil.copytree(self._saved, path, copy_function=link_or_copy)

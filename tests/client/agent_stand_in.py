@@ -1,0 +1,69 @@
+"""An agent that does what a test says: it answers over the real protocol, and its lease is the test's to change."""
+
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, NODE_TAKES, messages
+from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SOCKET, SPEED
+
+
+class AgentStandIn:
+    """Lets the process go up to step `until`; there it must leave, if `stop` says so."""
+
+    def __init__(self, socket: Path, *, total: int = -1, until: int = NO_LIMIT, stop: bool = False) -> None:
+        self.total = total
+        self.lease = messages()["Lease"](stop=stop, limit=until)
+        self.last: Any = None
+        self.left: Any = None
+        self.heard = threading.Event()
+        self._server = grpc.server(ThreadPoolExecutor(4))
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(NODE, {call: self._handler(call) for call in NODE_CALLS}),)
+        )
+        self._server.add_insecure_port(f"unix:{socket}")
+        self._server.start()
+
+    def _handler(self, call: str) -> Any:
+        kind = messages()[NODE_TAKES[call]]
+        return grpc.unary_unary_rpc_method_handler(
+            lambda request, _context: self._answer(call, request), kind.FromString,
+            lambda message: message.SerializeToString(),
+        )  # fmt: skip
+
+    def _answer(self, call: str, request: Any) -> Any:
+        kinds = messages()
+        if call == "Join":
+            return kinds["JoinResponse"](total_steps=self.total, beat_s=0.05, lease=self.lease)
+        if call == "Report":
+            self.last = request
+            self.heard.set()
+            return kinds["ReportResponse"](lease=self.lease)
+        self.left = request
+        return kinds["LeaveResponse"]()
+
+    def close(self) -> None:
+        self._server.stop(0)
+
+
+@contextmanager
+def under_an_agent(folder: Path, *, every_s: float = 1e9, **lease: Any) -> Iterator[AgentStandIn]:
+    """This process is rank 0 of a job, until the block ends."""
+    socket = folder / "agent"
+    socket.unlink(missing_ok=True)
+    told = {SOCKET: str(socket), JOB: "job", ATTEMPT: "1", RANK: "0", SPEED: "1.0", SAVE_EVERY: repr(every_s)}
+    told[CHECKPOINTS] = str(folder / "checkpoints")
+    agent = AgentStandIn(socket, **lease)
+    os.environ.update(told)
+    try:
+        yield agent
+    finally:
+        for name in told:
+            del os.environ[name]
+        agent.close()

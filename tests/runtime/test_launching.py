@@ -1,0 +1,35 @@
+"""What processes are started with: each node's processes see the GPUs that they have there, and no others."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuyard.core.errors import InputError
+from gpuyard.core.grants import Grant, Part
+from gpuyard.core.workload import Job
+from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.records import Attempt, JobRecord
+from gpuyard.runtime.submitting import submitted_jobs
+
+
+def test_processes_see_the_gpus_of_their_node(tmp_path: Path) -> None:
+    parts = tuple(Part(node, gpu, amounts={"cpus": 1.5}) for node, gpu in (("a", 2), ("a", 3), ("b", 0)))
+    attempt = Attempt(1, Grant("wide", parts), 0.0, 0.0, 0)
+    record = JobRecord(Job("wide", 0.0, 3, "resnet50"))
+    starts = JobStarts(tmp_path, 1.0, 1800.0)
+    first, second = (starts.of(record, attempt, node).environment for node in ("a", "b"))
+    names = ("CUDA_VISIBLE_DEVICES", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "SYNERGY_START_RANK", "SYNERGY_CPU_THIS_SERVER")
+    assert [first[name] for name in names] == ["2,3", "2", "3", "0", "3"]
+    assert [second[name] for name in names] == ["0", "1", "3", "2", "1.5"]
+    assert first["MASTER_PORT"] == second["MASTER_PORT"]
+
+
+def test_submitted_jobs_arrive_now_or_later() -> None:
+    asked = {
+        "now_s": 500.0,
+        "directory": "/somewhere",
+        "jobs": [{"job_id": "a", "iterations": 5}, {"job_id": "b", "arrival_s": 60.0, "iterations": 5}],
+    }
+    assert [new.job.arrival_s for new in submitted_jobs(asked)] == [500.0, 560.0]
+    with pytest.raises(InputError, match="is not a field of a job"):
+        submitted_jobs(asked | {"jobs": [{"job_id": "a", "gpu": 1}]})

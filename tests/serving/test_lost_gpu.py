@@ -1,0 +1,61 @@
+"""The front end when a GPU process is lost, with frames that go to nobody: who waits again, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from tests.serving.test_dispatcher import SERVICE, deployment
+
+from gpuyard.serving import front as front_module
+from gpuyard.serving.fleet import Workers
+from gpuyard.serving.frames import Ended, FrameKind, Frames, StartBatch, ended_frame, number_frame, read_run
+from gpuyard.serving.front import Front
+from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.protocol.inference import InferRequest
+
+PATIENT = replace(SERVICE, slo_ms=3.6e6)
+"""However slow this machine is."""
+
+
+class NoProcesses:
+    """A fleet whose processes say what the test lets them say."""
+
+    def __init__(
+        self, _workers: Workers, on_frame: Callable[[int, FrameKind, bytes], None], on_lost: Callable[[int], None]
+    ) -> None:
+        self.on_frame, self.on_lost = on_frame, on_lost
+        self.started: list[StartBatch] = []
+
+    def send(self, _gpu: int, data: bytes) -> None:
+        self.started += [read_run(body) for _, body in Frames().feed(data)]
+
+    def prepare(self, *_: object) -> None: ...
+
+    def retire(self, *_: object) -> None: ...
+
+    def end_unneeded(self, *_: object) -> None: ...
+
+    def say(self, data: bytes) -> None:
+        for kind, body in Frames().feed(data):
+            self.on_frame(0, kind, body)
+
+
+def test_what_ran_on_a_lost_gpu_runs_in_its_order_before_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front_module, "Fleet", NoProcesses)
+    front = Front([PATIENT], {"x": Contract("x", "test", (), (), 32, {})}, Workers())
+    fleet = front.fleet
+    assert isinstance(fleet, NoProcesses)
+    answered: list[str] = []
+    front.deploy(replace(deployment((0, 40, 2), (0, 40, 1)), services=(PATIENT,)))
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    for name in "abcdef":
+        front.infer(InferRequest("x", 1, ()), partial(lambda name, _: answered.append(name), name))
+    assert [each.size for each in fleet.started] == [1, 1]  # of a and b, which found the slices idle
+    fleet.on_lost(0)
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    for number in (2, 3, 4, 5):
+        fleet.say(ended_frame(Ended(fleet.started[number].number, 0.0, 0.0, [])))
+    assert answered == list("abcdef")
