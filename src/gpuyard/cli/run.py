@@ -57,7 +57,8 @@ def run(
     ] = None,
     on: Annotated[Where, typer.Option(help="Which machines: this one, or the nodes of a Ray cluster.")] = Where.local,
     control_group: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A control group of yours: holds jobs to memory and CPU time.")
+        list[Path] | None,
+        typer.Option(metavar="DIR", help="A control group of yours: holds jobs to memory and CPU time. Repeatable."),
     ] = None,
     tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a job is given up.")] = 3,
     leave: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to save and leave.")] = 30.0,
@@ -71,27 +72,27 @@ def run(
     waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
     """
     from gpuyard.results import check_writable, reserve_next
-    from gpuyard.runtime.control_groups import check_control_group
+    from gpuyard.runtime.control_groups import CPU_TIME, MEMORY, check_control_groups
     from gpuyard.runtime.run_view import view_of
     from gpuyard.simulation.study import run_name
 
     chosen = given(values)
     if on is Where.ray and "cluster" not in chosen:
         chosen["cluster"] = _cluster_of_ray(state)
-    if control_group is not None:
-        check_control_group(control_group)
+    held = check_control_groups(control_group or [])
     inputs = _inputs(chosen, jobs_file)
     check_writable(out)
     name = f"real-{run_name(inputs.options)}"
     began, cpu = time.monotonic(), time.process_time()
     with redirect_stdout(sys.stderr), reserve_next(out / name) as place:  # Ray prints what it thinks of lost nodes
         folder = state or out / f"{place.target.name}-state"
-        scheduler = _scheduler(inputs, folder, speed, tries, leave, on, control_group)
+        scheduler = _scheduler(inputs, folder, speed, tries, leave, on, control_group or [])
         if not quiet:
             if on is Where.local and not scheduler.cpus:
                 say("note: the nodes state more CPUs than this machine has: jobs are not held to theirs")
-            if control_group is None:
-                say("note: jobs are not held to their memory: --control-group DIR would")
+            missing = {MEMORY, CPU_TIME} - held if control_group else {MEMORY}
+            for what in missing:
+                say(f"note: jobs are not held to their {what}: --control-group DIR would")
             say(f"state: {folder}; after a crash, the same command with --state {folder} goes on from there")
         world = scheduler.world
         with RunScreen(lambda: world.ask(lambda now: view_of(world, now)), quiet=quiet):
@@ -155,7 +156,7 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
 
 
 def _scheduler(
-    inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s: float, on: Where, group: Path | None
+    inputs: _Inputs, folder: Path, speed: float, tries: int, leave_s: float, on: Where, groups: list[Path]
 ) -> Scheduler:
     from gpuyard.runtime.real_cluster import RunRules
     from gpuyard.runtime.scheduler import RunSettings, Scheduler
@@ -171,7 +172,7 @@ def _scheduler(
     settings = RunSettings(
         folder, speed, options.checkpoint_every_s, max(SHORTEST_LEASE_S, 2 * round_s), rules,
         Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": "emulated"},
-        control_group=str(group.resolve()) if group is not None else "",
+        control_groups=tuple(str(group.resolve()) for group in groups),
     )  # fmt: skip
     fleet = _fleet_of_ray(inputs.cluster, folder) if on is Where.ray else None
     scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings, fleet)

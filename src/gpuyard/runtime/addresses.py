@@ -78,8 +78,8 @@ class AgentSettings:
     """For so long jobs go on without a scheduler, in seconds of the machine."""
     cpus: Sequence[int] = ()
     """The machine's CPUs that belong to this node; none: jobs are not held to any."""
-    control_group: str = ""
-    """Below which groups are made that hold jobs to their memory; none: they are not held to it."""
+    control_groups: Sequence[str] = ()
+    """Below which groups are made that hold jobs to their memory and CPU time; none: they are not held to it."""
     host: str = HERE
     """By which processes on other nodes reach those of this one."""
 

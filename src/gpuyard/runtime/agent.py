@@ -66,7 +66,7 @@ class NodeAgent:
         self._numbers = itertools.count(1)
         self._machine = EmulatedMachine()
         self._cpus = CpuSets(self.settings.cpus)
-        self._groups = ControlGroups(self.settings.control_group)
+        self._groups = ControlGroups(self.settings.control_groups)
         self._told: set[RankName] = set()
         self._over = threading.Event()
         self._heard = time.monotonic()
@@ -115,6 +115,7 @@ class NodeAgent:
             for running in list(self.ranks.values()):
                 running.process.kill()
             server.stop(0)
+            self._groups.close()
             self._machine.close()
 
     def _serve(self) -> grpc.Server:
@@ -284,12 +285,19 @@ class NodeAgent:
         with self._lock:
             running = self.ranks.pop(name)
             self._told.discard(name)
-            tail = "" if running.left or not code else running.process.tail()
+            tail = "" if running.left or not code else self._last_words(name, running)
             self._free_cpus(name.job, name.attempt)
             took = time.monotonic() - running.left_at if running.left else 0.0
             self._note_exit(
                 running.progress, code=code, left=running.left, finished=running.finished, tail=tail, leave_s=took
             )
+
+    def _last_words(self, name: RankName, running: RunningRank) -> str:
+        """Why a process ended before its time, as far as can be told."""
+        tail = running.process.tail()
+        if not self._groups.lacked_memory((name.job, name.attempt)):
+            return tail
+        return f"the kernel ended it: it needed more than its {running.lease.memory_gb:g} GB of memory\n{tail}".strip()
 
     def _note_exit(self, progress: Any, **how: Any) -> None:
         gone = self._messages["Exited"](rank=progress.rank, number=next(self._numbers), last=progress, **how)

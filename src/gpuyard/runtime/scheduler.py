@@ -48,8 +48,8 @@ class RunSettings:
     rules: RunRules = field(default_factory=RunRules)
     patience: Patience = field(default_factory=Patience)
     about: dict[str, str] = field(default_factory=dict)
-    control_group: str = ""
-    """Below which agents make groups that hold jobs to their memory."""
+    control_groups: tuple[str, ...] = ()
+    """Below which agents make groups that hold jobs to their memory and CPU time."""
 
 
 class Scheduler:
@@ -163,7 +163,7 @@ class Scheduler:
             patience.beat_s,
             self._settings.lease_s,
             self.cpus.get(node, ()),
-            self._settings.control_group,
+            self._settings.control_groups,
         )
         settings.write(path)
         self._fleet.start(node, path)
