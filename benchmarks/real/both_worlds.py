@@ -45,16 +45,24 @@ class Outcome:
 def run_real(case: RealCase, folder: Path) -> Path:
     """Run a case with processes, unless that was done before; returns its run folder."""
     place = folder / case.name
-    found = sorted(place.glob("real-*/run.json"))
-    if not found:
+    found = _done(case, place)
+    if found is None:
         print(f"{case.name}: runs …", file=sys.stderr, flush=True)
         began = os.getloadavg()[0]
         words = ["run", *case.words(), "--speed", str(case.speed), "--out", str(place), "--quiet"]
         subprocess.run([sys.executable, "-m", "gpuyard", *words], check=True, stdout=subprocess.DEVNULL)
         told = {"load": [began, os.getloadavg()[0]], "ended": time.strftime("%Y-%m-%d %H:%M")}
         (place / CONDITIONS).write_text(json.dumps(told))
-        found = sorted(place.glob("real-*/run.json"))
-    return found[0].parent
+        found = _done(case, place)
+        assert found is not None
+    return found
+
+
+def _done(case: RealCase, place: Path) -> Path | None:
+    """The newest run of a case that came to its end at this speed; one that was interrupted says nothing."""
+    told = {path.parent: json.loads(path.read_text()) for path in place.glob("real-*/run.json")}
+    whole = [run for run, info in told.items() if info["complete"] and info["speed"] == case.speed]
+    return max(whole, key=lambda run: (run / "run.json").stat().st_mtime, default=None)
 
 
 def outcomes(cases: Sequence[RealCase], folder: Path) -> list[Outcome]:

@@ -21,6 +21,7 @@ def test_processes_see_the_gpus_of_their_node(tmp_path: Path) -> None:
     names = ("CUDA_VISIBLE_DEVICES", "LOCAL_WORLD_SIZE", "WORLD_SIZE", "SYNERGY_START_RANK", "SYNERGY_CPU_THIS_SERVER")
     assert [first[name] for name in names] == ["2,3", "2", "3", "0", "3"]
     assert [second[name] for name in names] == ["0", "1", "3", "2", "1.5"]
+    assert [first["NODE_RANK"], second["NODE_RANK"]] == ["0", "1"]  # by which Lightning counts its processes
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
 
 

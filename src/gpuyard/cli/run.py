@@ -37,6 +37,8 @@ SIMULATED_ONLY = (
 BEATS_A_ROUND = 20
 SHORTEST_BEAT_S, LONGEST_BEAT_S = 0.05, 1.0
 SHORTEST_LEASE_S = 60.0
+RAYS_CLUSTER = "cluster"
+"""File of a state folder: the nodes as Ray stated them when the run began."""
 
 
 class Where(StrEnum):
@@ -100,6 +102,7 @@ def run(
             scheduler.run()
         timing = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.monotonic() - began}
         found = _made(inputs, scheduler, timing).save(place)
+        scheduler.written()
         scheduler.close()
     emit([found.summary | {"world": found.world}], format, columns=COLUMNS if format == Format.table else None)
     if format == Format.table and not quiet:
@@ -177,6 +180,8 @@ def _scheduler(
     fleet = _fleet_of_ray(inputs.cluster, folder) if on is Where.ray else None
     scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings, fleet)
     scheduler.take(inputs.jobs)
+    if on is Where.ray:
+        (folder / RAYS_CLUSTER).write_text(options.cluster)
     return scheduler
 
 
@@ -184,14 +189,10 @@ def _cluster_of_ray(state: Path | None) -> str:
     """The cluster as Ray states it, or as it did when this run began."""
     from gpuyard.runtime.ray_fleet import cluster_of_ray, connect
 
-    kept = state / "cluster" if state is not None else None
+    kept = state / RAYS_CLUSTER if state is not None else None
     if kept is not None and kept.exists():
         return kept.read_text()
-    found = cluster_of_ray(connect())
-    if kept is not None:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(found)
-    return found
+    return cluster_of_ray(connect())
 
 
 def _fleet_of_ray(cluster: Cluster, state: Path) -> AgentFleet:

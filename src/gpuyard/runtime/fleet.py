@@ -21,6 +21,9 @@ class AgentFleet(Protocol):
     host: str
     """By which agents reach the scheduler; empty where all are on its machine, and a socket will do."""
 
+    def reserve(self) -> None:
+        """Take the places of all agents before the first is started; InputError if there are none."""
+
     def start(self, node: str, settings: Path) -> None:
         """Start the agent of a node, soon; the file of settings tells it all."""
 
@@ -49,6 +52,9 @@ class LocalFleet:
         self._known: dict[str, list[int]] = {}
         """The process of each agent, and when it was started."""
         self._children: dict[str, subprocess.Popen[bytes]] = {}
+
+    def reserve(self) -> None:
+        """There is no place to take."""
 
     def start(self, node: str, settings: Path) -> None:
         """Start the agent of a node."""

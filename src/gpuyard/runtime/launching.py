@@ -64,6 +64,7 @@ class JobStarts:
             "CUDA_VISIBLE_DEVICES": gpus,
             "WORLD_SIZE": str(len(parts)),
             "LOCAL_WORLD_SIZE": str(len(here)),
+            "NODE_RANK": str(nodes.index(node)),
             "MASTER_ADDR": master,
             "MASTER_PORT": port,
             "SYNERGY_JOB_ID": record.name,

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from collections import Counter
@@ -30,6 +31,8 @@ from gpuyard.runtime.agent import NodeAgent
 NAMESPACE = "gpuyard"
 PLACE_S = 30.0
 """How long Ray may take to find a node for each agent."""
+ANSWER_S = 10.0
+"""How long the address of a Ray cluster may take to be reached."""
 LEAVE_S = 5.0
 """How long a process of Ray may take to end as it is used to; without the rest of its node it never would."""
 ACCELERATOR = "accelerator_type:"
@@ -38,6 +41,7 @@ ACCELERATOR = "accelerator_type:"
 def connect() -> Any:
     """Join the Ray cluster that RAY_ADDRESS names, or the one that runs on this machine."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    address = os.environ.get("RAY_ADDRESS", "auto")
     try:
         import ray
     except ImportError:
@@ -48,11 +52,20 @@ def connect() -> Any:
         if host:
             quiet["_node_ip_address"] = host
         try:
-            ray.init(address=os.environ.get("RAY_ADDRESS", "auto"), namespace=NAMESPACE, **quiet)
-        except ConnectionError:
+            _knock(address)
+            ray.init(address=address, namespace=NAMESPACE, **quiet)
+        except (ConnectionError, TimeoutError):
             hint = "'ray start --head' starts one; RAY_ADDRESS names another"
             raise InputError("no Ray cluster is running", field="on", value="ray", hint=hint) from None
     return ray
+
+
+def _knock(address: str) -> None:
+    """ConnectionError or TimeoutError if nobody listens at HOST:PORT: Ray itself would try for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "://" not in address:
+        with suppress(socket.gaierror):  # Ray says what it thinks of the name
+            socket.create_connection((host, int(port)), ANSWER_S).close()
 
 
 def cluster_of_ray(ray: Any) -> str:
@@ -82,10 +95,14 @@ class RayFleet:
         self._ray, self._cluster = ray, cluster
         self.host = str(ray.util.get_node_ip_address())
         self._name = f"gpuyard-{sha256(str(state.resolve()).encode()).hexdigest()[:12]}"
-        self._group = self._found_group() or self._new_group()
+        self._group: Any = None
         self._names: dict[str, str] = {}
         self._ends: dict[str, Any] = {}
         """What becomes ready when an agent is gone."""
+
+    def reserve(self) -> None:
+        """Take a place for each agent, or find those of an earlier scheduler."""
+        self._group = self._found_group() or self._new_group()
 
     def start(self, node: str, settings: Path) -> None:
         """Let Ray start the agent of a node in its place, when there is one."""

@@ -113,13 +113,20 @@ class Scheduler:
     def take(self, jobs: Sequence[NewJob]) -> None:
         """Begin with these jobs, or go on with those of an earlier scheduler, if they are the same."""
         given = sha256("\n".join(repr(new.job) for new in jobs).encode()).hexdigest()
-        if not self.world.records:
+        known = self.world.records.values()
+        if known and self.store.meta("given") != given:
+            raise InputError("holds a run of other jobs", file=self._settings.state, hint="Name another folder")
+        if self.store.meta("written") and all(each.state.over for each in known):
+            raise InputError("holds a run that is over", file=self._settings.state, hint="Name another folder")
+        self._fleet.reserve()
+        if not known:
             self.store.set_meta("given", given)
             self.world.add(jobs)
-        elif self.store.meta("given") != given:
-            raise InputError("holds a run of other jobs", file=self._settings.state, hint="Name another folder")
-        elif not self._settings.rules.serves and all(each.state.over for each in self.world.records.values()):
-            raise InputError("holds a run that is over", file=self._settings.state, hint="Name another folder")
+
+    def written(self) -> None:
+        """The run folder is there; until then the same command writes it, even if all jobs are over."""
+        if not self._settings.rules.serves:
+            self.store.set_meta("written", True)
 
     def close(self) -> None:
         """Let go of what the run keeps."""
