@@ -97,3 +97,20 @@ def test_a_batch_that_no_epoch_has_is_refused(files: LocalFiles, batch: int) -> 
 def test_a_disk_without_a_rate_is_refused(files: LocalFiles, mbps: float) -> None:
     with pytest.raises(ValueError, match="mbps must be above 0"):
         RateLimitedDisk(files, mbps)
+
+
+def test_time_that_a_reader_overslept_is_given_back_once(files: LocalFiles) -> None:
+    clock = Clock()
+
+    def sleep_late(seconds: float) -> None:
+        clock.time += seconds + (0.25 if clock.time == 0.0 else 0.0)
+
+    disk = RateLimitedDisk(files, 0.01, clock.now, sleep_late)
+    disk.read(0)
+    assert clock.time == pytest.approx(0.35)
+    clock.time = 10.0
+    disk.read(1)  # began while the first reader slept on
+    assert clock.time == 10.0
+    clock.time = 20.0
+    disk.read(2)
+    assert clock.time == pytest.approx(20.1)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gpuyard.client import steps
 from gpuyard.client.data import FixedCache, WorkerLoader
 from gpuyard.client.measuring import RECORD, SYNTHETIC_BATCH, WINDOW_STEPS, WINDOWS, MeasuredSteps, MeasuringEnded
 
@@ -121,3 +122,28 @@ def test_a_loader_goes_round_in_a_part_of_the_data_so_that_all_of_it_is_cached_s
     assert told["epoch_steps"] == 25
     assert told["traffic"]["disk_bytes"] == 200
     assert told["traffic"]["step_bytes"] == 40
+
+
+class Stream:
+    """A loader that has a length in name only, as PyTorch's of a data set that is a stream."""
+
+    def __len__(self) -> int:
+        raise TypeError("object of type 'Rows' has no len()")
+
+    def __iter__(self) -> Iterator[int]:
+        yield from range(1000)
+
+
+def test_a_stream_has_epochs_of_no_known_length(record: Path) -> None:
+    script = Script(record, Stream())
+    assert script.train(1) == list(range(150))
+    assert script.told["epoch_steps"] == script.told["window_steps"] == 50
+    again = iter(steps(Stream(), synthetic=True))
+    assert [next(again) for _ in range(3)] == [0, 0, 0]
+
+
+def test_a_loader_without_a_batch_takes_no_steps(record: Path) -> None:
+    script = Script(record, [], **{SYNTHETIC_BATCH: 1})
+    assert script.train(2) == []
+    assert script.told["steps"] == 0
+    assert list(steps([], synthetic=True)) == []

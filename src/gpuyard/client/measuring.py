@@ -24,6 +24,14 @@ def sampled_steps(whole: int) -> int:
     return min(whole, int(os.environ.get(WINDOW_STEPS, whole)))
 
 
+def length_of(loader: Any) -> int | None:
+    """How many batches a loader has; None for a stream, such as PyTorch's loader of a data set without a length."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
+
+
 class MeasuredSteps(Generic[T]):
     """A loader whose first window of steps is a warm-up and whose next ones are timed. A window is at most an epoch."""
 
@@ -36,8 +44,7 @@ class MeasuredSteps(Generic[T]):
         self._loader, self._now = loader, now
         self._synthetic = bool(environment.get(SYNTHETIC_BATCH))
         self._windows = int(environment[WINDOWS])
-        length = getattr(loader, "__len__", None)
-        self._epoch = int(length()) if length is not None else None
+        self._epoch = length_of(loader)
         most = int(environment[WINDOW_STEPS])
         self._window = most if self._synthetic or self._epoch is None else max(1, min(most, self._epoch))
         self._steps, self._marks = 0, list[float]()
@@ -69,9 +76,9 @@ class MeasuredSteps(Generic[T]):
         if not self._synthetic:
             yield from self._loader
             return
-        first = next(iter(self._loader))
-        while True:
-            yield first
+        for first in self._loader:
+            while True:
+                yield first
 
     def _write(self) -> None:
         """Tell what has been measured, whole or not at all; of several processes only the first one tells."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Generic, TypeVar
 
-from gpuyard.client.measuring import RECORD, MeasuredSteps
+from gpuyard.client.measuring import RECORD, MeasuredSteps, length_of
 from gpuyard.client.saving import Load, Save, Saver
 from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, join_agent
 
@@ -49,8 +49,10 @@ class FirstBatchAgain(Generic[T]):
         return len(self._loader)  # type: ignore[arg-type]
 
     def __iter__(self) -> Iterator[T]:
-        first = next(iter(self._loader))
-        return repeat(first, len(self)) if hasattr(self._loader, "__len__") else repeat(first)
+        length = length_of(self._loader)
+        for first in self._loader:
+            return repeat(first) if length is None else repeat(first, length)
+        return iter(())
 
 
 class Steps(Generic[T]):
