@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import grpc
@@ -20,6 +21,7 @@ from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import load_zoo
 from gpuyard.runtime.access import access_folder, make_access, server_folder
 from gpuyard.runtime.addresses import AgentSettings, SchedulerAddress, find_scheduler, open_channel
+from gpuyard.runtime.admission import server_credentials
 from gpuyard.runtime.asking import end, queue_of, submit
 from gpuyard.runtime.fleet import LocalFleet
 from gpuyard.runtime.real_cluster import RunRules
@@ -120,6 +122,21 @@ def test_a_certificate_of_another_run_is_refused(state: Path, tmp_path: Path) ->
     for name in ("client.crt", "client.key"):
         shutil.copy(access_folder(tmp_path / "other") / name, access_folder(there) / name)
     assert "may be of another run" in refusal(there)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(-2, -1), (1, 2)])
+def test_a_certificate_of_another_time_is_told_as_such(
+    begin: int, end: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuyard.runtime.access.CLOCKS_DIFFER", timedelta(days=-begin))
+    monkeypatch.setattr("gpuyard.runtime.access.VALID", timedelta(days=end))
+    make_access(tmp_path)
+    server = grpc.server(None)
+    port = server.add_secure_port("127.0.0.1:0", server_credentials(server_folder(tmp_path)))
+    server.start()
+    SchedulerAddress(f"127.0.0.1:{port}", str(access_folder(tmp_path))).write(tmp_path)
+    assert "is the clock of this machine right?" in refusal(tmp_path)
+    server.stop(0)
 
 
 def test_a_caller_cannot_pass_for_the_scheduler(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from gpuyard.runtime.addresses import SchedulerAddress
 
 _SERVICE = re.compile(r"/gpuyard\.runtime\.v(\d+)\.")
 _NOT_BELIEVED = ("CERTIFICATE_VERIFY_FAILED", "BAD_SIGNATURE")
+_NOT_NOW = ("certificate has expired", "certificate is not yet valid")
 _CLOSED = ("socket closed", "connection reset", "broken pipe", "handshake", "alert")
 
 
@@ -58,6 +59,8 @@ def why_not(error: grpc.RpcError, address: SchedulerAddress) -> str:
     """In a line, why a scheduler did not answer."""
     details = str(error.details() or error.code()).splitlines()[0]
     if error.code() is grpc.StatusCode.UNAVAILABLE and address.access:
+        if any(sign in details for sign in _NOT_NOW):
+            return "its certificate is not valid at this time: is the clock of this machine right?"
         if any(sign in details for sign in _NOT_BELIEVED):
             return f"its certificate is not of the run that {address.access} belongs to"
         if any(sign in details.lower() for sign in _CLOSED):
