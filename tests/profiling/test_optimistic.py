@@ -164,3 +164,9 @@ def test_a_loader_that_counts_nothing_has_one_memory_point() -> None:
     assert profile.memory_grid == (1.0,)
     assert [row["step_ms"] for row in profile.rows()] == pytest.approx([100, 50, 100 / 3])
     assert profile.entry("V100")["storage_mbps"] == 0
+
+
+def test_more_cpus_make_no_step_longer_whatever_one_point_says() -> None:
+    told = {1: 0.004, 2: 0.0026, 4: 0.003, 8: 0.002}
+    model = JobModel(0.001, {cpus: Measurement((step_s,), EPOCH) for cpus, step_s in told.items()})
+    assert [model.cached_s(cpus) for cpus in (1, 2, 3, 4, 8)] == pytest.approx([0.004, 0.0026, 0.0026, 0.0026, 0.002])

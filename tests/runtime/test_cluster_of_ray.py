@@ -1,12 +1,15 @@
 """What a run takes for its cluster from what Ray says of its nodes."""
 
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
-from gpuyard.runtime.ray_fleet import cluster_of_ray
+from gpuyard.runtime.ray_fleet import RayFleet, cluster_of_ray
 from gpuyard.traces import read_cluster
 
 
@@ -34,3 +37,24 @@ def test_nodes_with_gpus_that_live_are_the_cluster() -> None:
 def test_without_a_gpu_the_cluster_has_to_be_stated() -> None:
     with pytest.raises(InputError, match="knows of no GPU"):
         cluster_of_ray(ray_of({"CPU": 8.0}, lost=(BIG,)))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "asked"),
+    [((BIG, BIG), {"CPU": 3.0, "GPU": 2.0}), (({"CPU": 8.0}, {"CPU": 8.0}), {"CPU": 3.0})],
+)
+def test_gpus_are_asked_of_a_ray_that_knows_of_any(
+    nodes: tuple[dict[str, float], ...], asked: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_group(_name: str) -> None:
+        raise ValueError
+
+    def new_group(wanted: list[dict[str, float]], **how: str) -> SimpleNamespace:
+        assert (wanted, how["strategy"]) == ([asked] * 2, "STRICT_SPREAD")
+        return SimpleNamespace(wait=lambda _seconds: True)
+
+    groups = SimpleNamespace(get_placement_group=no_group, placement_group=new_group, remove_placement_group=None)
+    monkeypatch.setitem(sys.modules, "ray.util.placement_group", groups)
+    ray = ray_of(*nodes)
+    ray.util = SimpleNamespace(get_node_ip_address=lambda: "127.0.0.1")
+    RayFleet(ray, Cluster.parse("2x2:cpus=3"), tmp_path).reserve()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from statistics import fmean, median
 
@@ -124,7 +124,7 @@ class JobModel:
 
     def cached_s(self, cpus: float) -> float:
         """Seconds per step with everything in the cache."""
-        points = sorted((count, self._without_noise(found.typical_s)) for count, found in self.by_cpus.items())
+        points = self._points()
         below = [point for point in points if point[0] <= cpus]
         above = [point for point in points if point[0] >= cpus]
         if below and above and below[-1][0] == above[0][0]:
@@ -139,6 +139,12 @@ class JobModel:
         (low, low_s), (high, high_s) = below[-1], above[0]
         part = (cpus - low) / (high - low)
         return 1 / ((1 - part) / low_s + part / high_s)
+
+    def _points(self) -> list[tuple[int, float]]:
+        """The measured ones by CPUs; more of them make no step longer, whatever a busy moment did to one point."""
+        counts = sorted(self.by_cpus)
+        step_s = accumulate((self._without_noise(self.by_cpus[count].typical_s) for count in counts), min)
+        return list(zip(counts, step_s, strict=True))
 
     def _without_noise(self, step_s: float) -> float:
         return self.gpu_s if step_s <= self.gpu_s * (1 + EVEN) else step_s
