@@ -1,0 +1,71 @@
+"""What was measured of mixes, as a JSON file: what a scheduler has learnt survives it, and can be taken elsewhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from gpuyard.policies.multiplex.interference import InterferenceModel, Observation, Usage
+from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
+from gpuyard.profiles.json_files import read_json
+from gpuyard.profiles.step_files import write_whole
+
+VERSION = "interference/1"
+
+_Part = Annotated[float, Field(ge=0, le=1)]
+
+
+class _Usage(Strict):
+    model: Annotated[str, Field(min_length=1)]
+    compute: _Part
+    bandwidth: _Part
+    batch: Positive = 1.0
+
+
+class _Observation(Strict):
+    mix: Annotated[list[_Usage], Field(min_length=2)]
+    measured: Annotated[list[int], Field(min_length=1)]
+    slowdown: Annotated[float, Field(allow_inf_nan=False)]
+    error: NotNegative = 0.0
+    gpu: str = ""
+
+    @model_validator(mode="after")
+    def _measured_is_of_the_mix(self) -> Self:
+        if len(set(self.measured)) != len(self.measured) or not set(self.measured) <= set(range(len(self.mix))):
+            raise ValueError(f"measured must be different positions in the mix, 0 to {len(self.mix) - 1}")
+        return self
+
+
+class _File(Strict):
+    gpuyard: str
+    observations: list[_Observation]
+
+
+def write_observations(model: InterferenceModel, path: Path) -> None:
+    """Write all that a model was told; the file appears whole or not at all."""
+    records = [
+        {
+            "mix": [each._asdict() for each in one.mix],
+            "measured": list(one.measured),
+            "slowdown": one.slowdown,
+            "error": one.error,
+            "gpu": one.gpu,
+        }
+        for one in model.observations
+    ]
+    write_whole(path, json.dumps({"gpuyard": VERSION, "observations": records}, indent=1, allow_nan=False) + "\n")
+
+
+def read_observations(path: Path) -> InterferenceModel:
+    """Return a model that knows what a file says; InputError names file, field, value and rule."""
+    content = read_json(path, VERSION, "file of interference")
+    parsed = check(_File, content, path, "file of interference")
+    return InterferenceModel(tuple(_observation(each) for each in parsed.observations))
+
+
+def _observation(record: _Observation) -> Observation:
+    mix = tuple(Usage(each.model, each.compute, each.bandwidth, each.batch) for each in record.mix)
+    return Observation(mix, tuple(record.measured), record.slowdown, record.error, record.gpu)
