@@ -93,6 +93,7 @@ def test_what_is_not_free_is_refused_and_nothing_has_changed(why: str) -> None:
     [
         ({"amounts": {"cpu": 1.0}}, "'cpu' is not a resource of a node. Did you mean 'cpus'"),
         ({"thousandths": 1001}, "field thousandths: 1001 must be from 0 to 1000"),
+        ({"thousandths": 500.5}, "field thousandths: 500.5 must be a whole number"),
         ({"thousandths": -1}, "field thousandths: -1 must be from 0 to 1000"),
         ({"gpu": None, "gpu_memory_gb": 1.0}, "field gpu_memory_gb: 1.0 is memory of a GPU, and no GPU is named"),
         ({"gpu_memory_gb": -1.0}, "field gpu_memory_gb: -1.0 must be a finite number, 0 or more"),

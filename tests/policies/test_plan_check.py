@@ -67,3 +67,18 @@ def test_a_plan_that_is_none() -> None:
 
 def test_a_plan_in_form_is_carried_out() -> None:
     assert run(cluster(), JOBS, Policy("mine", fifo, Spoiled())).summary["unfinished"] == 0
+
+
+class Untidy(Tune):
+    """Leaves the order that it was given upside down."""
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        plan = super().plan(snapshot, order)
+        order[:] = order[::-1].copy()
+        return plan
+
+
+def test_what_an_allocation_does_to_its_order_is_its_own_affair() -> None:
+    """Reasons to wait stand in the order's places: upside down, others would have waited for GPUs."""
+    jobs = [job(i, hours=i + 1.0) for i in range(12)]
+    assert run(cluster(), jobs, Policy("mine", fifo, Untidy())).jobs.equals(run(cluster(), jobs, "fifo+tune").jobs)
