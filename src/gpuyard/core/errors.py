@@ -46,7 +46,7 @@ class InputError(GpuyardError):
         return InputError(self.rule, file=file, row=row, field=self.field, value=self.value, hint=self.hint)
 
 
-MOST_TOLD = 200
+MOST_TOLD = 500
 """Characters of a value in an error: what was written by mistake may be a whole file."""
 
 
