@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from yard_policies import Frugal, narrow_first, patient
+from yard_policies import Frugal, NobodyStops, narrow_first, patient
 
 import gpuyard
 from gpuyard.policies.allocate.tune import Tune
@@ -15,6 +15,7 @@ MINE = [
     Policy("narrow-first+tune", narrow_first, Tune()),
     Policy("patient+tune", patient, Tune()),
     Policy("patient+frugal", patient, Frugal()),
+    Policy("patient+nobody-stops", patient, NobodyStops()),
 ]
 
 

@@ -1,11 +1,16 @@
-"""Policies of your own: two orders, two allocations and a placement. docs/writing-a-policy.md goes through them."""
+"""Policies of your own: two orders, three allocations and a placement. docs/writing-a-policy.md goes through them."""
 
 from __future__ import annotations
 
-from gpuyard.core.arrays import Floats
+from gpuyard.core.arrays import Floats, Ints
+from gpuyard.core.cluster import RESOURCES
+from gpuyard.core.grants import Grant, Part
+from gpuyard.core.workload import Job
 from gpuyard.policies.allocate.perjob import PerJob
+from gpuyard.policies.facts import Facts, own_thousandths
+from gpuyard.policies.granting import plan_of_grants
 from gpuyard.policies.placement.interface import Placement, Room
-from gpuyard.policies.plan import Keys
+from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.snapshot import Snapshot
 
 
@@ -29,6 +34,35 @@ class Frugal(PerJob):
         speeds = ladder[:, 3]
         step = int((speeds >= 0.9 * speeds[-1]).argmax())
         return ladder[step, :3]
+
+
+def first_node(job: Job, facts: Facts, taken: set[tuple[str, int | None]]) -> tuple[Part, ...]:
+    """GPUs of the first node that has enough of them, with their share of the node; a slice has one for itself."""
+    wide = max(int(job.gpus), 1)
+    for name, node in facts.nodes.items():
+        kind = node.kind
+        free = [gpu for gpu in range(kind.gpus) if (name, gpu) not in taken]
+        if node.up and len(free) >= wide and kind.gpu_type in (job.gpu_types or kind.gpu_type):
+            share = {each: amount // kind.gpus for each, amount in zip(RESOURCES, kind.amounts, strict=True)}
+            return tuple(Part(name, gpu, own_thousandths(job), amounts=share) for gpu in free[:wide])
+    return ()
+
+
+class NobodyStops:
+    """Who runs stays; others come in order, each on one node."""
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        """Look at plain facts, and answer with grants by name."""
+        facts = snapshot.facts
+        taken = {gpu for fact in facts.jobs.values() if fact.holds for gpu in fact.holds.gpus}
+        grants = []
+        for job_id in map(snapshot.job_id_of, order):
+            fact = facts.jobs[job_id]
+            parts = fact.holds.parts if fact.holds else first_node(fact.job, facts, taken)
+            if parts:
+                grants.append(Grant(job_id, parts))
+                taken.update((part.node, part.gpu) for part in parts)
+        return plan_of_grants(snapshot, order, grants)
 
 
 class Halves(PerJob):

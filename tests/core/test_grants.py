@@ -93,6 +93,7 @@ def test_what_is_not_free_is_refused_and_nothing_has_changed(why: str) -> None:
     [
         ({"amounts": {"cpu": 1.0}}, "'cpu' is not a resource of a node. Did you mean 'cpus'"),
         ({"thousandths": 1001}, "field thousandths: 1001 must be from 0 to 1000"),
+        ({"thousandths": 500.5}, "field thousandths: 500.5 must be a whole number"),
         ({"thousandths": -1}, "field thousandths: -1 must be from 0 to 1000"),
         ({"gpu": None, "gpu_memory_gb": 1.0}, "field gpu_memory_gb: 1.0 is memory of a GPU, and no GPU is named"),
         ({"gpu_memory_gb": -1.0}, "field gpu_memory_gb: -1.0 must be a finite number, 0 or more"),
@@ -139,7 +140,7 @@ AMOUNTS = st.sampled_from([1, 1024, 1536, 4096]).map(lambda number: number / 102
 def test_a_plan_that_does_not_fit_as_a_whole_changes_nothing() -> None:
     book = ledger()
     book.grant("stays", [Part("a", 0, amounts=cpus(2.0))], tasks=("train",))
-    book.grant("leaves", [Part("b", 0, 500)])
+    book.grant("leaves", [Part("b", 0, 500)], state=GrantState.RELEASING)
     before = book.grants()
     too_much = [Grant("new", (Part("b", 0),)), Grant("stays", (Part("b", 1),)), Grant("last", (Part("b", 0, 1),))]
     with pytest.raises(LedgerError, match="'last' cannot take 1 thousandths of GPU 0 on node 'b'"):

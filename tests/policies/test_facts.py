@@ -115,3 +115,15 @@ def test_a_duration_was_recorded_on_the_kind_with_most_gpus_wherever_its_nodes_s
     one = Known(Job("x", 0.0, 1, "modern", duration_s=1000.0), {}, (), {})
     nodes = [node("v", 2), node("t", 3, gpu_type="T4"), node("w", 2)]
     assert scene(*nodes, one).iterations.tolist() == [1000.0]
+
+
+def test_a_speed_that_nobody_states_is_that_of_the_gpus_that_a_job_has() -> None:
+    """Spread over two nodes half as fast, on an A100 twice; one that waits is as fast as it can be."""
+    snapshot = scene(
+        node("a", 1), node("b", 1), node("c", 1, gpu_type="A100"), node("d", 1, gpu_type="T4"),
+        runs("spread", "a0 b0"), runs("fast", "c0", "modern", cpus=3.0), runs("slow", "d0", "modern", cpus=3.0),
+        waits("waits", model="modern"),
+    )  # fmt: skip
+    assert dict(zip(snapshot.job_id.tolist(), snapshot.pace.tolist(), strict=True)) == {
+        "spread": 0.5, "fast": 1.0, "slow": 0.25, "waits": 1.0,
+    }  # fmt: skip

@@ -2,6 +2,7 @@
 
 import pytest
 from tests.builders import cluster, column, finishes, job, run, starts
+from tests.policies.scenarios.stories import in_order, node, scene, told, waits
 
 from gpuyard.core.workload import Job
 from gpuyard.simulation.options import Options
@@ -102,6 +103,16 @@ def test_drf_fills_up_the_tenant_who_has_least() -> None:
     begun = starts(run(node, jobs, "drf+proportional"))
     assert [job_id for job_id in begun if begun[job_id] == 0] == [0, 1, 4, 5]
     assert [job_id for job_id, at in starts(run(node, jobs, "fifo+proportional")).items() if at == 0] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("gpus", [6, 10, 29])
+def test_drf_lets_equal_tenants_go_by_arrival(gpus: int) -> None:
+    """Job by job in turns: no tenant is ahead for what adding up parts of a cluster rounds."""
+    arrivals = [(f"{tenant}{n}", tenant, 3.0 * n + late) for late, tenant in enumerate("cba") for n in range(6)]
+    jobs = [waits(name, tenant=tenant, at=at) for name, tenant, at in arrivals]
+    snapshot = scene(node("a", gpus), *jobs)
+    names = in_order(snapshot, told("drf+proportional", snapshot).decision)
+    assert names == [f"{tenant}{n}" for n in range(6) for tenant in "cba"]
 
 
 def test_drf_compares_dominant_resources() -> None:

@@ -1,18 +1,20 @@
 """A user's plan is held to its form: compiled code would read beyond arrays of another."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from tests.builders import cluster, job, run
+from tests.builders import NODE, cluster, job, run, zoo
 
 from gpuyard.core.arrays import Ints
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import InputError, StallError
 from gpuyard.policies.allocate.tune import Tune
 from gpuyard.policies.order.fifo import fifo
 from gpuyard.policies.plan import Plan
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
+from gpuyard.simulation.options import Options
 
 
 class Spoiled(Tune):
@@ -67,3 +69,49 @@ def test_a_plan_that_is_none() -> None:
 
 def test_a_plan_in_form_is_carried_out() -> None:
     assert run(cluster(), JOBS, Policy("mine", fifo, Spoiled())).summary["unfinished"] == 0
+
+
+class Untidy(Tune):
+    """Leaves the order that it was given upside down."""
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        plan = super().plan(snapshot, order)
+        order[:] = order[::-1].copy()
+        return plan
+
+
+def test_what_an_allocation_does_to_its_order_is_its_own_affair() -> None:
+    """Reasons to wait stand in the order's places: upside down, others would have waited for GPUs."""
+    jobs = [job(i, hours=i + 1.0) for i in range(12)]
+    assert run(cluster(), jobs, Policy("mine", fifo, Untidy())).jobs.equals(run(cluster(), jobs, "fifo+tune").jobs)
+
+
+class Anywhere(Tune):
+    """Takes each job for one that may use every GPU."""
+
+    def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+        free = snapshot.facts
+        free.quotas.clear()
+        for job_id, fact in free.jobs.items():
+            free.jobs[job_id] = replace(fact, job=replace(fact.job, gpu_types=""))
+        return super().plan(Snapshot.of(free, zoo()), order)
+
+
+def test_what_users_say_of_types_and_quotas_holds_under_every_plan() -> None:
+    mine = Policy("mine", fifo, Anywhere())
+    with pytest.raises(InputError, match="must not give job 0 a GPU type it may not use"):
+        run(cluster("1x1", f"{NODE}+1x1:type=K80"), [job(0, "gnmt", types="K80")], mine)
+    with pytest.raises(InputError, match=r"must not start job [0-2]: its tenant would have more than its quota"):
+        run(cluster(), [job(i, tenant="red") for i in range(3)], mine, Options(quota={"red": 2.0}))
+
+
+def test_who_gets_too_little_to_get_anywhere_is_named() -> None:
+    class Stingy(Tune):
+        def plan(self, snapshot: Snapshot, order: Ints) -> Plan:
+            plan = super().plan(snapshot, order)
+            return plan._replace(amounts=plan.amounts * 0)
+
+    with pytest.raises(
+        StallError, match=r"mine gave job 0 so little that it never ends; beside each GPU it has cpus 0"
+    ):
+        run(cluster(), JOBS, Policy("mine", fifo, Stingy()))

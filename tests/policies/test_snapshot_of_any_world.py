@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.builders import cluster, job, workload, zoo
-from tests.policies.scenarios.stories import node, scene, told, waits
+from tests.policies.scenarios.stories import node, runs, scene, told, waits
 
+from gpuyard.core.books import give_back, take
 from gpuyard.core.cluster import NodeKind
+from gpuyard.core.errors import LedgerError
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Job
 from gpuyard.policies.controller import control
@@ -19,7 +21,7 @@ from gpuyard.policies.named_plan import carry_out, named_plan
 from gpuyard.policies.plan import Keys
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.resolve import resolve
-from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.snapshot import Snapshot, moment_of
 from gpuyard.profiles import load_zoo
 from gpuyard.simulation.opening import find_policy, open_cluster
 from gpuyard.simulation.options import Options
@@ -135,3 +137,45 @@ def test_a_plan_tells_and_gives_the_part_of_a_gpu_that_a_slice_needs() -> None:
     ledger.add_node("a", node("a", 1).kind)
     carry_out(snapshot, decision, ledger)
     assert {grant.holder: grant.gpus for grant in ledger.grants()} == {"x": 0.25, "y": 0.75}
+
+
+@pytest.mark.parametrize("came_last", [0, 1])
+def test_of_equals_on_one_gpu_the_same_one_gets_more_whoever_came_there_last(came_last: int) -> None:
+    """Each half of a0 has 1.5 CPUs and could use 3; 1.5 of 6 are left, enough for one. No file tells who came last."""
+    halves = [
+        runs(name, "a1" if model == "even" else "a0", model, share=0.5, cpus=1.5, at=at)
+        for at, (name, model) in enumerate([("x", "hungry"), ("y", "hungry"), ("z", "even")])
+    ]
+    snapshot = scene(node("a", 2), *halves)
+    books = moment_of(snapshot).tables.books
+    amounts = books.line_amounts[books.first_line[came_last]].copy()
+    give_back(books, came_last)
+    assert take(books, came_last, np.array([0], dtype=np.int32), amounts)
+    cpus = {name: amounts[0] for name, amounts in told("fifo+tune", snapshot).amounts.items()}
+    assert cpus["x"] == 3.0
+    assert cpus.get("y", 1.5) == 1.5
+
+
+def test_the_memory_of_a_gpu_that_is_only_named_is_that_of_its_kind_in_the_file_too(tmp_path: Path) -> None:
+    """A K80 has 12 GB; taken for the usual GPU, of 34 GB, it held what could not be loaded again."""
+    found = Facts(0.0)
+    found.add_node("a", NodeKind(gpus=1, gpu_type="Tesla-K80"))
+    found.add_node("b", NodeKind(gpus=1, gpu_type="A100", gpu_memory_gb=NODE.gpu_memory_gb))
+    found.add_job(Job("x", 0.0, 1, "res50", iterations=9))
+    found.hold("x", [("a", 0)], gpu_memory_gb=20.0)
+    with pytest.raises(LedgerError, match=r"1000 thousandths and 11\.99\d* GB of it are free"):
+        Snapshot.of(found)
+    found.hold("x", [("a", 0)], gpu_memory_gb=11.0)
+    made = Snapshot.of(found)
+    made.save(tmp_path / "it.json")
+    assert Snapshot.load(tmp_path / "it.json") == made
+    assert made.cluster.gpu_types == ("K80", "A100")
+
+
+def test_a_file_says_how_much_memory_a_gpu_has(tmp_path: Path) -> None:
+    """Also where that is just as much as the usual GPU has."""
+    path = tmp_path / "it.json"
+    Snapshot.of(facts(job(0))).save(path)
+    path.write_text(path.read_text().replace('"V100"', '"A100"'))
+    kind = Snapshot.load(path).cluster.kinds[0]
+    assert (kind.gpu_type, kind.gpu_memory_gb) == ("A100", NODE.gpu_memory_gb)

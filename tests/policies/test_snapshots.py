@@ -170,7 +170,7 @@ def test_an_order_cannot_write_into_the_books() -> None:
     assert results[0].equals(results[1])
 
 
-@pytest.mark.parametrize("name", ["now", "cluster", "quotas", "move_cost_s", "start_cost_s"])
+@pytest.mark.parametrize("name", ["now", "cluster", "quotas", "move_cost_s", "start_cost_s", "running", "a_note"])
 def test_what_it_says_cannot_be_exchanged(name: str) -> None:
     snapshot = scene(node("a"), waits("x"))
     with pytest.raises(AttributeError, match=name):

@@ -37,13 +37,22 @@ class InputError(GpuyardError):
         where += [f"row {row}"] if row is not None else []
         where += [f"field {field}"] if field is not None else []
         text = ", ".join(where) + ": " if where else ""
-        text += f"{value!r} " if value is not None else ""
+        text += f"{_told(value)} " if value is not None else ""
         super().__init__(text + rule + (f". {hint}" if hint else ""))
 
     def located(self, file: object, row: int | None = None) -> InputError:
         """The same error, with the file and row that whoever found it did not know."""
         row = self.row if row is None else row
         return InputError(self.rule, file=file, row=row, field=self.field, value=self.value, hint=self.hint)
+
+
+MOST_TOLD = 500
+"""Characters of a value in an error: what was written by mistake may be a whole file."""
+
+
+def _told(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= MOST_TOLD else f"{text[:MOST_TOLD]}… ({len(text)} characters)"
 
 
 class WriteError(InputError):

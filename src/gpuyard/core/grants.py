@@ -46,6 +46,7 @@ class Part:
             check_number(amount, name, least=0)
         if self.gpu is not None:
             check_number(self.gpu, "gpu", least=0, whole=True)
+            check_number(self.thousandths, "thousandths", whole=True)
         if self.gpu is not None and not 0 <= self.thousandths <= WHOLE:
             raise InputError(f"must be from 0 to {WHOLE}", field="thousandths", value=self.thousandths)
         if self.gpu is None and self.gpu_memory_gb:

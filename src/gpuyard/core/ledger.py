@@ -149,7 +149,7 @@ class Ledger:
             return node, NO_GPU
         if not 0 <= part.gpu < self.books.node_gpus[node]:
             raise LedgerError(f"node {part.node!r} has no GPU {part.gpu}")
-        return node, int(self.books.first_gpu[node]) + part.gpu
+        return node, int(self.books.first_gpu[node] + part.gpu)
 
     def _refuse_if_not_free(self, holder: Hashable, parts: tuple[Part, ...], places: list[tuple[int, int]]) -> None:
         books = self.books

@@ -51,9 +51,11 @@ def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
     ranks = _ranks(policy, seen)
     positions = positions_in_order(moment_of(snapshot).ties, ranks.priority, keys.key)
     order = moment_of(snapshot).active[positions]
-    plan = policy.allocate.plan(seen, order)
     if policy.own_allocate:
+        plan = policy.allocate.plan(seen, order.copy())  # to be written into, if it likes
         check_plan(policy.name, snapshot, order, plan)
+    else:
+        plan = policy.allocate.plan(seen, order)
     again = _changes_ranks(snapshot, plan, ranks) or _changes_types(snapshot, plan)
     holds_until = snapshot.now if again else ranks.hold_until
     return Decision(plan, order, keys, ranks.priority, positions, ranks.starved, holds_until)

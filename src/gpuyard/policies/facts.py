@@ -21,6 +21,7 @@ from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.grants import WHOLE, GrantState, Part
 from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
+from gpuyard.profiles.gpus import gpu_kind
 
 NOBODY = "(nobody)"
 """The tenant of strangers: what they hold is on no quota."""
@@ -98,12 +99,13 @@ class Facts:
     """Ids in the order of the last decision, which decides between equals in some policies; none: by arrival."""
 
     def add_node(self, name: str, kind: NodeKind, *, up: bool = True, changed: bool = True) -> None:
-        """A node with this name is part of the cluster."""
+        """A node with this name is part of the cluster; of its GPUs the name of their kind is enough."""
         check_kind(name, "name", "the name of a node", str)
         check_kind(kind, "kind", "a NodeKind", NodeKind)
         if name in self.nodes:
             raise InputError("stands twice", field="nodes", value=name, hint="Give each node a name of its own")
-        self.nodes[name] = NodeFact(name, kind, up, changed)
+        known = kind if kind.gpu.memory_bytes else kind.with_gpu(gpu_kind(kind.gpu_type))
+        self.nodes[name] = NodeFact(name, known, up, changed)
 
     def add_job(self, job: Job, **known: Any) -> None:
         """A job has arrived and is not finished; `known` are fields of JobFact.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,27 @@ def check_plan(policy: str, snapshot: Snapshot, order: Ints, plan: Any) -> None:
         raise refuse("first", "must start at 0 and give each job as many GPUs as it needs")
     if len(plan.gpu_ids) != plan.first[-1] or ((plan.gpu_ids < 0) | (plan.gpu_ids >= len(books.gpu_node))).any():
         raise refuse("gpu_ids", f"must be {plan.first[-1]} numbers of GPUs of the cluster")
+    _check_promises(refuse, snapshot, plan)
     if not (np.isfinite(plan.amounts) & (plan.amounts >= 0)).all():
         raise refuse("amounts", "must be finite numbers, 0 or more")
     if ((plan.reasons < PLACED) | (plan.reasons > NODES)).any():
         raise refuse("reasons", f"must be from {PLACED} to {NODES}")
+
+
+def _check_promises(refuse: Callable[[str, str], InputError], snapshot: Snapshot, plan: Plan) -> None:
+    """What users say of jobs and tenants holds under every policy: GPU types that a job may use, and quotas."""
+    moment = moment_of(snapshot)
+    jobs, books, _ = moment.tables
+    job = np.repeat(plan.jobs, np.diff(plan.first))
+    gpu_type = jobs.node_type[books.gpu_node[plan.gpu_ids]]
+    strange = job[~(jobs.types[job] >> gpu_type & 1).astype(np.bool_)]
+    if len(strange):
+        raise refuse("gpu_ids", f"must not give job {snapshot.job_id_of(int(strange[0]))} a GPU type it may not use")
+    starts = plan.jobs[books.slot[plan.jobs] < 0]
+    if len(moment.limits) and len(starts):
+        holders = np.union1d(np.setdiff1d(np.flatnonzero(books.slot >= 0), plan.stopped), starts)
+        used = np.bincount(jobs.tenant[holders], jobs.need[holders], len(moment.limits))
+        over = starts[used[jobs.tenant[starts]] > moment.limits[jobs.tenant[starts]]]
+        if len(over):
+            job = snapshot.job_id_of(int(over[0]))
+            raise refuse("jobs", f"must not start job {job}: its tenant would have more than its quota")

@@ -66,9 +66,7 @@ class Snapshot:
         )
 
     def __setattr__(self, name: str, value: object) -> None:
-        if name in self.__dict__:
-            raise AttributeError(f"a snapshot never changes: {name} cannot be set")
-        super().__setattr__(name, value)
+        raise AttributeError(f"a snapshot never changes: {name} cannot be set")
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"a snapshot never changes: {name} cannot be deleted")

@@ -192,7 +192,8 @@ def _facts(parsed: _File) -> Facts:
     )  # fmt: skip
     for node in parsed.nodes:
         values = node.model_dump(exclude={"name", "up", "changed"}, exclude_none=True)
-        kind = NodeKind(**values).with_gpu(gpu_kind(node.gpu_type))
+        gpu = gpu_kind(node.gpu_type)
+        kind = NodeKind(**values | {"gpu_type": gpu.key}, gpu=gpu)
         facts.add_node(node.name, kind, up=node.up, changed=node.changed)
     for job in parsed.jobs:
         values = job.model_dump(include=set(_JOB_FIELDS))

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from gpuyard.policies.controller import control
+from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.timeshare.launch import LaunchClaim, Launching, LaunchTerms
 from gpuyard.sharing.calls import GateError, GateFault
 from gpuyard.sharing.claims import GpuClaims, words_of
@@ -86,7 +87,7 @@ def run_controller(group: Group, policy: Launching, ending: threading.Event) -> 
             ending.wait(LONGEST_WAIT_S)
             continue
         world = GatedWorld(group, policy, ending)
-        return control(world, lambda claims: [policy.terms(each) for each in claims])
+        return control(world, lambda claims: [ask_terms(policy, each) for each in claims])
     return 0
 
 

@@ -23,6 +23,7 @@ from gpuyard._version import __version__
 from gpuyard.core.errors import GpuyardError
 from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.policies.controller import control
+from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare.launch import LEVELS, Cap, LaunchClaim, Launching
 from gpuyard.results import Run, summarise_sharing
@@ -106,7 +107,7 @@ def _told_of_layers(jobs: Sequence[SharedJob], policy: Launching) -> list[Shared
         )
         for job in jobs
     ]  # fmt: skip
-    return [replace(job, layers=each.cap.layers) for job, each in zip(jobs, policy.terms(claims), strict=True)]
+    return [replace(job, layers=each.cap.layers) for job, each in zip(jobs, ask_terms(policy, claims), strict=True)]
 
 
 @contextmanager
@@ -115,8 +116,8 @@ def _decided(group: Group, policy: Launching, ground: ProcessGround) -> Iterator
     ending = threading.Event()
     group.control()
     world = GatedWorld(group, policy, ending, ground.speed, ground.gpu_times(group.name))
-    world.apply([policy.terms(claims) for claims in world.snapshot()])
-    thread = threading.Thread(target=control, args=(world, lambda claims: [policy.terms(each) for each in claims]))
+    world.apply([ask_terms(policy, claims) for claims in world.snapshot()])
+    thread = threading.Thread(target=control, args=(world, lambda claims: [ask_terms(policy, each) for each in claims]))
     thread.start()
     try:
         yield

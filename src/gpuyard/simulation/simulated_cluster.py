@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.core.cluster import Cluster
+from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.core.errors import LedgerError, StallError
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
@@ -281,11 +281,21 @@ class SimulatedCluster:
     def _next_boundary(self, wake: float) -> float:
         """The first round boundary at which something can be different."""
         if wake == math.inf:
-            waiting = self._counts[job_lines.ACTIVE]
-            raise StallError(
-                f"nothing can happen after {self.now:g} s, and {waiting} jobs still wait, first of them job "
-                f"{self.waiting_job}"
-            )
+            raise StallError(self._why_nothing_can_happen())
         round_s = self.options.round_s
         rounds = math.ceil((wake - self.start_s) / round_s * (1 - 1e-12))
         return max(self.start_s + rounds * round_s, self.now + round_s)
+
+    def _why_nothing_can_happen(self) -> str:
+        """Nobody arrives or ends any more: all wait, or those who run have too little to get anywhere."""
+        if len(self.ledger.holders):
+            job = int(self.ledger.holders[0])
+            amounts = self.ledger.books.line_amounts[self.ledger.books.first_line[job]].tolist()
+            told = ", ".join(f"{name} {amount:g}" for name, amount in zip(RESOURCES, amounts, strict=True))
+            name = self.workload.job_id[job]
+            return f"{self.policy.name} gave job {name} so little that it never ends; beside each GPU it has {told}"
+        waiting = self._counts[job_lines.ACTIVE]
+        return (
+            f"nothing can happen after {self.now:g} s, and {waiting} jobs still wait, first of them job "
+            f"{self.waiting_job}"
+        )

@@ -32,6 +32,21 @@ def _first_on_dirty(books: Books, dirty: Bytes, job: int, place: int) -> bool:
 
 
 @inner
+def _next_on(books: Books, gpu: int, after: int) -> int:
+    """The line, on this GPU, of the holder with the lowest number above `after`; -1 if there is none.
+
+    Numbers go by arrival. The books list holders of one GPU as they came, which no snapshot tells.
+    """
+    found, line = -1, books.head[gpu]
+    while line >= 0:
+        holder = books.line_holder[line]
+        if holder > after and (found < 0 or holder < books.line_holder[found]):
+            found = line
+        line = books.following[line]
+    return int(found)
+
+
+@inner
 def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int:
     """List, once each, the jobs that stay on a dirty node; returns how many."""
     count = 0
@@ -39,14 +54,14 @@ def _list_settled(books: Books, dirty: Bytes, leaving: Bytes, into: Ints) -> int
         if not dirty[node]:
             continue
         for gpu in range(books.first_gpu[node], books.first_gpu[node + 1]):
-            place = books.head[gpu]
+            place = _next_on(books, gpu, -1)
             while place >= 0:
                 job = books.line_holder[place]
                 stays = not leaving[books.slot[job]] and books.state[job] != RELEASING
                 if stays and _first_on_dirty(books, dirty, job, place):
                     into[count] = job
                     count += 1
-                place = books.following[place]
+                place = _next_on(books, gpu, job)
     return count
 
 

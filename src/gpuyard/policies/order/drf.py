@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpuyard.core.grants import WHOLE
 from gpuyard.policies.plan import Keys
 from gpuyard.policies.snapshot import Snapshot, moment_of
 
@@ -17,5 +18,5 @@ def drf(snapshot: Snapshot) -> Keys:
     from gpuyard.policies.order.filling import filling
 
     jobs = moment_of(snapshot).tables.jobs
-    totals = np.maximum(np.array([snapshot.cluster.total_gpus, *snapshot.totals]), 1e-9)
-    return Keys(filling(moment_of(snapshot).active, jobs.tenant, jobs.size, jobs.demand, totals))
+    totals = np.maximum(np.array([snapshot.cluster.total_gpus * WHOLE, *snapshot.totals]), 1e-9)
+    return Keys(filling(moment_of(snapshot).active, jobs.tenant, jobs.need, jobs.demand, totals))

@@ -10,25 +10,24 @@ from gpuyard.policies.arrange import arrange
 
 
 @kernel
-def filling(active: Ints, tenant: Ints, size: Floats, demand: Floats, totals: Floats) -> Floats:
+def filling(active: Ints, tenant: Ints, need: Ints, demand: Floats, totals: Floats) -> Floats:
     """For each active job the dominant share of what its tenant's earlier jobs demand together.
 
-    `tenant`, `size` (GPUs) and `demand` are of all jobs; `totals` has the cluster's GPUs first, then the rest.
+    `tenant`, `need` (thousandths of GPUs) and `demand` are of all jobs; `totals` has the cluster's thousandths first.
+    Amounts are added up, not shares: sums of whole numbers are exact, so that equal tenants have equal keys.
     """
     key = np.empty(len(active))
     by_tenant = arrange(active, -tenant[active], np.zeros(len(active)))
-    so_far, at_start = np.zeros(len(totals)), np.zeros(len(totals))
+    so_far = np.zeros(len(totals))
     last = -1
     for place in by_tenant:
         job = active[place]
+        if tenant[job] != last:
+            so_far[:] = 0.0
+        last = tenant[job]
         most = 0.0
         for r in range(len(totals)):
-            share = (size[job] if r == 0 else demand[job, r - 1]) / totals[r]
-            so_far[r] += share
-            before = so_far[r] - share
-            if tenant[job] != last:
-                at_start[r] = before
-            most = max(most, before - at_start[r])
-        last = tenant[job]
+            most = max(most, so_far[r] / totals[r])
+            so_far[r] += need[job] if r == 0 else demand[job, r - 1]
         key[place] = most
     return key

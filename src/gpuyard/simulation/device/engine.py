@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -13,6 +14,7 @@ from gpuyard._version import __version__
 from gpuyard.core.interrupts import interrupts_between_steps
 from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.policies.controller import control
+from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare import time_sharing
 from gpuyard.results import Run, summarise_sharing
@@ -55,7 +57,7 @@ def share(experiment: SharingExperiment, between: Callable[[], None] = lambda: N
     gpus = []
     for number in sorted({job.gpu for job in experiment.jobs}):
         gpu = SimulatedGpu(jobs_of(experiment, number), sharing, launching, experiment.seconds, between)
-        control(gpu, launching.terms)
+        control(gpu, partial(ask_terms, launching))
         gpus.append(gpu)
     return gpus
 

@@ -9,6 +9,7 @@ import polars as pl
 
 from gpuyard.core.sharing import SharingExperiment
 from gpuyard.policies.controller import control
+from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare import time_sharing
 from gpuyard.simulation.device.world import SimulatedGpu, jobs_of
@@ -49,7 +50,7 @@ def queue_lengths(experiment: SharingExperiment) -> pl.DataFrame:
         gpu = SimulatedGpu(jobs_of(experiment, number), sharing, launching, experiment.seconds, events_at_once=1)
         gpu.between = partial(recorder.look, gpu, number)
         with suppress(_EnoughSeen):
-            control(gpu, launching.terms)
+            control(gpu, partial(ask_terms, launching))
         rows += recorder.rows
     columns = {"time_s": pl.Float64(), "gpu": pl.Int32(), "job": pl.String(), "queued": pl.Int64()}
     return pl.DataFrame(rows, columns, orient="row")
