@@ -86,6 +86,13 @@ def test_neighbours_that_leave_no_batch(name: str) -> None:
     assert [each[:5] for each in placements(plan)] == PLACED[name]
 
 
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_slo_that_nothing_meets(name: str) -> None:
+    """What is left of its rate when slices run one request at a time has no batch at all."""
+    plan = SHIPPED[name]().plan([service(7, 100, 1.0)], gpus(2), known())
+    assert plan.unserved == {"resnet50": 100.0}
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 def test_which_of_1023_cases_it_claims_to_serve(shared_data: Path, column: str) -> None:
     name, options, count = CONFIGURATIONS[COLUMNS[column]]
