@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from gpuyard.core.service import Service
-from gpuyard.policies.partition import PartitionPlan
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.check import violations
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.elastic import Elastic
 from gpuyard.policies.partition.rooms import Rooms
 from gpuyard.policies.partition.self_tuning import SelfTuning
+from gpuyard.policies.partition.shortfall import shortfall
 
 IMAGES = 3 * 2**30 / (602_112 * 8)
 """A second: an image has 3 x 224 x 224 numbers of 4 bytes, and 3 x 2^30 bits a second come in on a GPU. 668.7."""
@@ -44,12 +45,14 @@ def test_all_that_it_lets_in_is_served() -> None:
 
 
 def test_what_is_promised_comes_in_first() -> None:
-    of = planned("1x2080ti", images(100.0, "first", priority=1), images(700.0, "rest"))
-    assert of.violations() == []
-    assert of.plan.unserved.keys() == {"rest"}
-    assert of.plan.unserved["rest"] >= 700.0 - (IMAGES - 100.0) - 1e-3
-    rates = {turn.turn.service: turn.rate for turn in Rooms(of).turns}
-    assert rates["first"] == pytest.approx(100.0)
+    """Two halves of one GPU do 386 each; of what is not promised, 368.7 come in beside 300."""
+    services = (images(300.0, "first"), Service("rest", "googlenet", 500.0, 5.0))
+    halves = tuple(Slice("node0", 0, 500, 3.0, (Turn(each.service_id, 8, 0.0207),), 0.0207) for each in services)
+    of = Deployment(services, serving_cluster("1x2080ti"), PartitionPlan(halves, tail=0.5))
+    short = shortfall(halves, of.service, {"node0": of.latency["RTX2080Ti"]}, 0.5)
+    assert short == pytest.approx({"rest": 500.0 - (IMAGES - 300.0)})
+    says = PartitionPlan(halves, {"rest": 131.0}, {"rest": ""}, 0.5)
+    assert "rest: requests a second: 499.7 against 500" in [str(each) for each in replace(of, plan=says).violations()]
 
 
 def test_the_check_does_not_believe_that_more_comes_in() -> None:
