@@ -66,6 +66,33 @@ def test_every_placement_of_the_original(shared_data: Path) -> None:
             assert [each[5] for each in found] == pytest.approx([each[5] for each in wanted[key]], rel=1e-4), key
 
 
+CROWDED = [(4, 193, 6), (5, 422, 4), (13, 441, 14)]
+"""SLOs so short that a neighbour leaves a batch of none; placed by another program made after the same description."""
+PLACED = {
+    "elastic": [
+        (0, 20, 0, "lenet6", 1), (0, 80, 0, "reserved", 32), (1, 20, 0, "lenet6", 1), (1, 80, 0, "bert", 4),
+        (2, 20, 0, "lenet5", 1), (2, 80, 0, "reserved", 32),
+    ],
+    "exhaustive": [
+        (0, 50, 0, "lenet6", 1), (0, 50, 1, "reserved", 32), (1, 50, 0, "lenet6", 1), (1, 50, 1, "bert", 4),
+        (2, 50, 0, "reserved", 32), (2, 50, 1, "lenet5", 1),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACED)
+def test_neighbours_that_leave_no_batch(name: str) -> None:
+    plan = SHIPPED[name]().plan([service(*each) for each in CROWDED], gpus(3), known())
+    assert [each[:5] for each in placements(plan)] == PLACED[name]
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_an_slo_that_nothing_meets(name: str) -> None:
+    """What is left of its rate when slices run one request at a time has no batch at all."""
+    plan = SHIPPED[name]().plan([service(7, 100, 1.0)], gpus(2), known())
+    assert plan.unserved == {"resnet50": 100.0}
+
+
 @pytest.mark.parametrize("column", COLUMNS)
 def test_which_of_1023_cases_it_claims_to_serve(shared_data: Path, column: str) -> None:
     name, options, count = CONFIGURATIONS[COLUMNS[column]]

@@ -70,3 +70,11 @@ def test_a_service_that_is_served_without_its_peaks_has_room_for_what_comes_even
     missing = replace(of, plan=replace(of.plan, slices=(), unserved={"faces": 100.0}, why={"faces": "no GPU"}))
     assert Rooms(missing).headroom("faces") == -100.0
     assert Rooms(missing).missed("faces") is None
+
+
+def test_headroom_is_that_of_all_slices_of_a_gpu() -> None:
+    cluster, services = serving_cluster("1x2080ti"), (Service("faces", "googlenet", 600.0, 66.0),)
+    rooms = Rooms(Deployment(services, cluster, Elastic().plan(services, cluster, known_models(cluster))))
+    assert len(rooms.turns) == 2
+    assert 20.0 < rooms.able("faces") - 600.0 < 668.7 - 600.0
+    assert rooms.headroom("faces") == pytest.approx(rooms.able("faces") - 600.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpuyard.core.application import Application, Stage
@@ -41,3 +43,15 @@ def test_one_more_of_a_model_that_is_there_is_a_service_of_its_own() -> None:
     [*kept, more] = changed(services, "+lenet:5:40")
     assert tuple(kept) == services
     assert more == Service("lenet-3", "lenet", 5.0, 40.0)
+
+
+def test_the_largest_factor_is_one_that_fits_and_two_percent_more_is_none() -> None:
+    services, cluster, policy = (Service("faces", "bert", 100.0, 22.0),), serving_cluster("1x2080ti"), Elastic()
+    known = known_models(cluster)
+    present = Deployment(services, cluster, policy.plan(services, cluster, known))
+    factor = outlook(present, (), policy).fits_until
+    unserved = [
+        policy.plan([replace(services[0], rate_per_s=100.0 * each)], cluster, known).unserved
+        for each in (factor, factor * 1.02)
+    ]
+    assert [bool(each) for each in unserved] == [False, True]

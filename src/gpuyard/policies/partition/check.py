@@ -89,7 +89,7 @@ def violations(
     claims = _Claims(plan, by_id, _shares(gpus))
     found = [broken for gpu in gpus for broken in (*_unusable(gpu), *_too_much(gpu, claims), *_too_late(gpu))]
     for service in services:
-        rate = claims.evenly(service.service_id) + plan.unserved.get(service.service_id, 0.0)
+        rate = claims.served(service.service_id) + plan.unserved.get(service.service_id, 0.0)
         if rate < service.rate_per_s * (1 - ROUNDING):
             found.append(Violation(str(service.service_id), "requests a second", rate, service.rate_per_s))
         elif claims.made(service.service_id) and not claims.kept(service.service_id):
@@ -119,6 +119,19 @@ class _Claims:
     def evenly(self, name: int | str) -> float:
         """Requests a second that all its turns can do."""
         return sum(each.rate for each in self.shares.get(name, []))
+
+    def served(self, name: int | str) -> float:
+        """The same, of a service with something missing as far as the networks of its GPUs let it in beside others."""
+        if name not in self.plan.unserved or name not in self.shares:
+            return self.evenly(name)
+        load = min(1.0, self.services[name].rate_per_s / self.evenly(name))
+        return sum(each.rate * load * self._let_in(each.gpu) for each in self.shares[name])
+
+    def _let_in(self, gpu: _Gpu) -> float:
+        """The part of what is not promised that a GPU's network has room for."""
+        kept = min(self.network(gpu, at_random=at_random) for at_random in (False, True))
+        rest = sum(self._network_of(name, gpu, at_random=False) for name in self.plan.unserved)
+        return min(1.0, max(NETWORK_GBIT - kept, 0.0) / rest) if rest else 1.0
 
     def made(self, name: int | str) -> bool:
         """Whether a plan says anything of requests at random."""
@@ -166,15 +179,21 @@ class _Claims:
         return (1.0 - (self.plan.tail or 0.0)) * (1 + ROUNDING)
 
     def network(self, gpu: _Gpu, *, at_random: bool) -> float:
-        """What of the network a GPU needs, if turns get requests by what they do in either case."""
-        total = 0.0
-        for name, shares in self.shares.items():
-            if any(each.gpu is gpu for each in shares):
-                able = self.at_random(name) if at_random and self.made(name) else [each.rate for each in shares]
-                load = min(1.0, self.services[name].rate_per_s / sum(able))
-                here = sum(rate for rate, each in zip(able, shares, strict=True) if each.gpu is gpu)
-                total += network_gbit(gpu.latency.gpu.models[gpu.model(name)].input_bytes, here * load)
-        return total
+        """What of the network a GPU needs for what is promised, if turns get requests by what they do in either case.
+
+        Of services with something missing, no more is let in than there is room for.
+        """
+        names = (name for name in self.shares if name not in self.plan.unserved)
+        return sum(self._network_of(name, gpu, at_random=at_random) for name in names)
+
+    def _network_of(self, name: int | str, gpu: _Gpu, *, at_random: bool) -> float:
+        shares = self.shares.get(name, [])
+        if not any(each.gpu is gpu for each in shares):
+            return 0.0
+        able = self.at_random(name) if at_random and self.made(name) else [each.rate for each in shares]
+        load = min(1.0, self.services[name].rate_per_s / sum(able))
+        here = sum(rate for rate, each in zip(able, shares, strict=True) if each.gpu is gpu)
+        return network_gbit(gpu.latency.gpu.models[gpu.model(name)].input_bytes, here * load)
 
 
 def _unusable(gpu: _Gpu) -> list[Violation]:

@@ -13,6 +13,7 @@ from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition, PartitionPlan, Place, Slice
 from gpuyard.policies.partition.latency import by_node
 from gpuyard.policies.partition.problem import HEADROOM, NEEDED
+from gpuyard.policies.partition.shortfall import shortfall
 from gpuyard.policies.partition.tuning import Tuner
 from gpuyard.policies.partition.turn_rates import service_rates
 
@@ -121,11 +122,7 @@ class Present:
 
     def told(self, slices: tuple[Slice, ...]) -> Deployment:
         """A deployment of these slices that says what it leaves unserved."""
-        able, most = self.taken(slices), PartitionPlan(slices).capacity()
-        short = {
-            name: max(rate - most.get(name, 0.0), 0.0) for name, rate in self.needed.items()
-            if able.get(name, 0.0) < rate * (1 - 1e-6)
-        }  # fmt: skip
+        short = shortfall(slices, self.blank.service, by_node(self.blank.latency, self.blank.cluster), self.tail)
         why = {name: NEEDED if rate else HEADROOM for name, rate in short.items()}
         return replace(self.blank, plan=PartitionPlan(slices, short, why, self.tail))
 

@@ -18,6 +18,7 @@ from gpuyard.policies.partition.gpu_table import GpuTable, done_evenly
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
 from gpuyard.policies.partition.latency import LatencyModel, by_node, usable_types
 from gpuyard.policies.partition.limits import CONTEXT_MB, USABLE_MEMORY, network_gbit
+from gpuyard.policies.partition.shortfall import shortfall
 from gpuyard.policies.partition.tail import Coming, Loads, loads
 from gpuyard.policies.partition.turn_rates import Rates, service_rates
 from gpuyard.policies.partition.ways import GpuWays, Space, Ways, layouts
@@ -198,7 +199,7 @@ class Problem:
 
     def told(self, slices: Sequence[Slice]) -> PartitionPlan:
         """The plan that these slices are."""
-        short = self._short(slices)
+        short = shortfall(slices, self.by_id, self.latency_of_node, self.tail)
         able = {self.services[number].service_id for number in self.able}
         numbers = {name: number for number, name in enumerate(self.by_id)}
         why = {
@@ -237,10 +238,3 @@ class Problem:
     def rates(self, slices: Sequence[Slice], *, among_others: bool = False) -> Rates:
         """What these slices can take of each service, as all that there are or as some of those that it needs."""
         return service_rates(slices, self.by_id, self.latency_of_node, self.tail, among_others=among_others)
-
-    def _short(self, slices: Sequence[Slice]) -> dict[int | str, float]:
-        done, most = self.rates(slices), PartitionPlan(tuple(slices)).capacity()
-        return {
-            name: max(service.rate_per_s - most.get(name, 0.0), 0.0) for name, service in self.by_id.items()
-            if done.get(name, 0.0) < service.rate_per_s * (1 - ROUNDING)
-        }  # fmt: skip

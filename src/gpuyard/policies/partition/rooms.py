@@ -12,6 +12,7 @@ from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Slice, Turn
 from gpuyard.policies.partition.latency import by_node
 from gpuyard.policies.partition.limits import NETWORK_GBIT, network_gbit
+from gpuyard.policies.partition.shortfall import going_to_turns
 from gpuyard.policies.partition.tail import PLACES
 from gpuyard.policies.partition.turn_rates import Rates, turn_rates
 from gpuyard.policies.partition.waiting import even_lengths, missed_part
@@ -28,7 +29,7 @@ class TurnRoom:
     able: float
     """That it can take, at random if that is what the plan says of its service, else if they come evenly."""
     rate: float
-    """That go to it: all turns of a service are loaded alike, and none with more than it can take."""
+    """That go to it: all turns of a service are loaded alike, and none with more than it can take or is let in."""
 
     @property
     def spare(self) -> float:
@@ -58,9 +59,12 @@ class Rooms:
             total[turn.service] += rate
         loads = {name: min(of.service[name].rate_per_s / rate, 1.0) for name, rate in total.items() if rate}
         gpus = {id(part): of.gpu_number(part) for part in slices}
+        going = going_to_turns(slices, of.service, latency, of.plan.unserved.keys())
         return tuple(
-            TurnRoom(part, turn, gpus[id(part)], rate, rate * loads.get(turn.service, 0.0))
-            for (part, turn), rate in zip(places, able, strict=True)
+            TurnRoom(part, turn, gpus[id(part)], rate, let_in)
+            if turn.service in of.plan.unserved
+            else TurnRoom(part, turn, gpus[id(part)], rate, rate * loads.get(turn.service, 0.0))
+            for (part, turn), rate, let_in in zip(places, able, going, strict=True)
         )
 
     def turns_of(self, number: int) -> tuple[TurnRoom, ...]:
@@ -86,8 +90,9 @@ class Rooms:
     def headroom(self, service: int | str) -> float:
         """What a service can take beside its rate, if nobody else takes more; less than nothing: what is missing."""
         able, rate = self.able(service), self.of.service[service].rate_per_s
-        if able <= rate:
-            return able - rate
+        missing = max(rate - able, self.of.plan.unserved.get(service, 0.0))
+        if missing > 0:
+            return -missing
         spare: dict[int, float] = defaultdict(float)
         for each in self._turns_of_service[service]:
             let_in = self._let_in(each)

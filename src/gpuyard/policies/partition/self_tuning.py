@@ -18,7 +18,8 @@ from gpuyard.policies.naming import Quantity, option
 from gpuyard.policies.partition.check import violations
 from gpuyard.policies.partition.cutting import Held, Layout
 from gpuyard.policies.partition.interface import PartitionPlan, Place, Slice
-from gpuyard.policies.partition.latency import latency_models
+from gpuyard.policies.partition.latency import LatencyModel, latency_models
+from gpuyard.policies.partition.shortfall import shortfall
 from gpuyard.policies.partition.tail import USUAL_TAIL
 from gpuyard.policies.partition.tuning import Tuner
 from gpuyard.policies.partition.turn_rates import service_rates
@@ -28,8 +29,6 @@ BAND = 5.0
 """Percent of slack that is just right."""
 STEPS = 200
 FIRST_BATCH = 8
-ROUNDING = 1e-9
-"""Far below that of the check, which works rates out anew."""
 UNSETTLED = "self-tuning found no shares of these GPUs that are enough for all"
 
 
@@ -206,8 +205,11 @@ class _Loop:
 
     def _able(self, slices: Sequence[Slice]) -> dict[int | str, float]:
         """What these slices can take of each service."""
-        latency = {place[0]: self.tuners[kind].latency for place, kind in self.places}
-        return service_rates(slices, self.by_id, latency, self.options.tail)
+        return service_rates(slices, self.by_id, self._latency_of_node, self.options.tail)
+
+    @cached_property
+    def _latency_of_node(self) -> dict[str, LatencyModel]:
+        return {place[0]: self.tuners[kind].latency for place, kind in self.places}
 
     def emitted(self, wishes: _Wishes) -> PartitionPlan:
         """The plan of one step: where a promise would break, with other batches or without that slice."""
@@ -218,11 +220,7 @@ class _Loop:
 
     def _told(self, slices: Sequence[Slice]) -> PartitionPlan:
         """The plan that these slices are."""
-        able, most = self._able(slices), PartitionPlan(tuple(slices)).capacity()
-        short = {
-            name: max(service.rate_per_s - most.get(name, 0.0), 0.0) for name, service in self.by_id.items()
-            if able.get(name, 0.0) < service.rate_per_s * (1 - ROUNDING)
-        }  # fmt: skip
+        short = shortfall(slices, self.by_id, self._latency_of_node, self.options.tail)
         return PartitionPlan(tuple(slices), short, dict.fromkeys(short, UNSETTLED), self.options.tail)
 
     def _mended(self, tuner: Tuner, place: Place, layout: Layout) -> Layout:

@@ -92,10 +92,13 @@ class EmptyGpulets:
         return True
 
     def _first_batch(self, task: RatedTask, gpulet: Gpulet, free: list[Gpulet]) -> int | None:
-        """Cut a whole GPU as the estimate would, and return its batch; None where it is no whole one."""
+        """Cut a whole GPU as the estimate would, and return its batch; None where it is no whole one, or has none."""
         if gpulet.percent != 100 or not (self.pool.rules.spatial and self.pool.rules.repartition):
             return None
-        first = self.pool.estimate(task, task.rate)[0]
+        estimate = self.pool.estimate(task, task.rate)
+        if not estimate:
+            return None
+        first = estimate[0]
         if first.percent < 100:
             free.append(self.pool.gpu(gpulet).split(gpulet, first.percent))
         return first.batch

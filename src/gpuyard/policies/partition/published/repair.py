@@ -16,17 +16,20 @@ def takes_ms(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet, resident: Resid
 
 
 def repair_saturated(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet, creditor: RatedTask) -> bool:
-    """Lower the throughput, or else the batch; the loss is on the creditor's account."""
+    """Lower the throughput, or else the batch; the loss is on the creditor's account.
+
+    False, and nothing is changed, if no batch will do: a batch of none has no place beside others.
+    """
     resident = gpulet.residents[0]
     slo_ms, before = resident.task.slo_ms, resident.throughput
-    takes = takes_ms(latency, gpu, gpulet, resident)
+    batch, takes = resident.batch, takes_ms(latency, gpu, gpulet, resident)
     if 2 * takes >= slo_ms:
-        while resident.batch > 0 and 2 * takes > slo_ms:
-            resident.batch -= 1
-            takes = takes_ms(latency, gpu, gpulet, resident) if resident.batch else 0.0
-        if resident.batch == 0:
-            return False
-        gpulet.duty_ms = takes
+        while 2 * takes > slo_ms:
+            batch -= 1
+            if batch == 0:
+                return False
+            takes = takes_ms(latency, gpu, gpulet, resident, batch)
+        resident.batch, gpulet.duty_ms = batch, takes
     resident.throughput = rate_of(resident.batch, takes)
     creditor.extra += max(int(before - resident.throughput), 0)
     return True

@@ -110,26 +110,24 @@ class Sizes:
             duty = self.alone(task, percent)(batch)
             found.append(Wanted(percent, batch, duty, throughput, 1.0, True, rate, len(found)))
             rate = int(single(rate - throughput))
-        if rate > SLACK:
-            rest = self._residue(task, rate, percent)
-            rest.position = len(found)
-            found.append(rest)
-        return found
+        rest = self._residue(task, rate, percent, len(found)) if rate > SLACK else None
+        return [*found, rest] if rest is not None else found
 
-    def _residue(self, task: RatedTask, rate: int, percent: int) -> Wanted:
+    def _residue(self, task: RatedTask, rate: int, percent: int, position: int) -> Wanted | None:
+        """None where even one request takes longer than the SLO."""
         trial = RatedTask(task.number, task.name, task.model, rate, task.slo_ms)
         batch = residue_batch(self.alone(task, percent), trial, self.latency.buffer)
+        if batch == 0:
+            return None
         gather_ms = batch * 1000.0 / trial.rate
-        smaller = [each for each in reversed(self.percents) if each < percent]
-        for each in smaller if batch else ():
+        for each in [each for each in reversed(self.percents) if each < percent]:
             takes = self.alone(task, each)(batch)
             if takes > gather_ms or takes + gather_ms > task.slo_ms:
                 break
             percent = each
-        takes = self.alone(task, percent)(batch) if batch else 0.0
+        takes = self.alone(task, percent)(batch)
         duty = max(gather_ms, takes)
-        throughput = rate_of(batch, duty) if batch else 0.0
-        return Wanted(percent, batch, duty, throughput, takes / duty if batch else 0.0, False, trial.rate)
+        return Wanted(percent, batch, duty, rate_of(batch, duty), takes / duty, False, trial.rate, position)
 
     def by_greed(self, task: RatedTask, rate: int) -> list[Wanted]:
         """The smallest slice that does it alone, or the largest and so on."""
