@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
+import resource
+import socket
+import subprocess
 import sys
 
 import pytest
 
 from gpuyard.serving.fleet import Fleet, Workers
-from gpuyard.serving.frames import FrameKind, number_frame
+from gpuyard.serving.frames import FrameKind, Frames, frame, number_frame, read_number
 
 READY = number_frame(FrameKind.PREPARED, 0)
 LIVING = """
@@ -58,6 +63,50 @@ class Living(Workers):
 
     def command(self, fileno: int, gpu: int) -> list[str]:
         return [sys.executable, "-c", LIVING, str(fileno), READY.hex()]
+
+
+class Failing(Living):
+    """Processes that cannot be started at first, as where no file can be opened any more."""
+
+    def command(self, fileno: int, gpu: int) -> list[str]:
+        if gpu in FAILURES:
+            raise FAILURES.pop(gpu)
+        return super().command(fileno, gpu)
+
+
+FAILURES = {3: OSError(24, "Too many open files")}
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    async def live() -> int:
+        ready = asyncio.Event()
+        fleet = Fleet(Failing(), lambda *_: ready.set(), lambda _: None)
+        fleet.prepare(0, {3: []})
+        await ready.wait()
+        await fleet.close()
+        return fleet.replaced
+
+    assert asyncio.run(live()) == 0
+    assert capsys.readouterr().err == "note: no process can be started for GPU 3: Too many open files\n"
+
+
+def test_a_process_serves_a_front_end_that_has_thousands_of_files_open() -> None:
+    """`select` takes no number above 1023, and a child gets its socket under the number that it has here."""
+    high = 1500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= high:
+        pytest.skip("so many files may not be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, high + 1), hard))
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD, high)) as inherited:
+        command = Workers().command(inherited.fileno(), 0)
+        with subprocess.Popen(command, pass_fds=[inherited.fileno()]):
+            inherited.close()
+            theirs.close()
+            ours.sendall(frame(FrameKind.PREPARE, json.dumps({"layout": 7, "slices": []}).encode()))
+            [(kind, body)] = Frames().feed(ours.recv(1024))
+            assert (kind, read_number(body)) == (FrameKind.PREPARED, (7, ""))
+            ours.close()
 
 
 def test_a_process_is_ended_when_nothing_runs_there_any_more_and_not_before() -> None:

@@ -9,6 +9,13 @@ from collections.abc import Iterator
 import pytest
 from tests.serving.running import BERT, LENET, Running, eventually
 
+from gpuyard.serving.fleet import Workers
+from gpuyard.serving.front import Front
+from gpuyard.serving.http.routes import Routes
+from gpuyard.serving.http.values import HttpLimits, Request, Response
+from gpuyard.serving.interface import Interface
+from gpuyard.serving.metrics import Metrics
+
 SHARED = {"shared_memory_region": "there", "shared_memory_byte_size": 4000}
 
 
@@ -52,6 +59,7 @@ def error(body: bytes) -> str:
         ({"inputs": [LENET["inputs"][0] | {"shape": "all"}]}, "list of whole numbers"),
         ({"inputs": [LENET["inputs"][0] | {"data": [1.0] * 783}]}, "not 784 elements"),
         ({"inputs": [LENET["inputs"][0] | {"data": ["x"] * 784}]}, "not 784 elements"),
+        ({"inputs": [LENET["inputs"][0] | {"data": [1e39] * 784}]}, "not 784 elements"),
         ({"inputs": [{k: v for k, v in LENET["inputs"][0].items() if k != "data"}]}, "neither 'data'"),
         ({"inputs": [LENET["inputs"][0] | {"parameters": {"binary_data_size": 99}}]}, "0 bytes are left"),
         ({"inputs": [LENET["inputs"][0] | {"parameters": {"binary_data_size": -1}}]}, "0 bytes are left"),
@@ -76,7 +84,7 @@ def test_bodies_that_are_no_objects_of_json(server: Running, body: bytes) -> Non
     assert error(told)
 
 
-@pytest.mark.parametrize("length", ["-1", "x", "999999", ""])
+@pytest.mark.parametrize("length", ["-1", "x", "999999", "", "1" * 5000])
 def test_a_wrong_length_of_the_json_part(server: Running, length: str) -> None:
     body = json.dumps(BERT).encode()
     code, _ = server.post("/v2/models/bert/infer", body, {"Inference-Header-Content-Length": length})
@@ -116,6 +124,18 @@ def test_paths_and_methods_that_are_not_there(server: Running, method: str, path
 )
 def test_what_is_not_http(server: Running, data: bytes) -> None:
     assert status(talk(server, data, close=True)) == 400
+
+
+def test_a_fault_of_the_server_itself_is_an_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever goes wrong, nobody waits for ever: neither this client nor those behind it on the connection."""
+    front = Front([], {}, Workers())
+    answers: list[Response] = []
+    routes = Routes(Interface(front), Metrics(front), HttpLimits())
+    del front.contracts  # a fault that no check foresees
+    routes.handle(Request(b"POST", "/v2/models/x/infer", {}, b""), answers.append)
+    assert [each.status for each in answers] == [500]
+    assert b"the server has failed: AttributeError" in answers[0].body
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_a_head_without_end(server: Running) -> None:

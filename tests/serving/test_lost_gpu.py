@@ -9,6 +9,7 @@ from functools import partial
 import pytest
 from tests.serving.test_dispatcher import SERVICE, deployment
 
+from gpuyard.policies.dispatch.layout import layout_of
 from gpuyard.serving import front as front_module
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.frames import Ended, FrameKind, Frames, StartBatch, ended_frame, number_frame, read_run
@@ -28,9 +29,13 @@ class NoProcesses:
     ) -> None:
         self.on_frame, self.on_lost = on_frame, on_lost
         self.started: list[StartBatch] = []
+        self.killed: list[int] = []
 
     def send(self, _gpu: int, data: bytes) -> None:
         self.started += [read_run(body) for _, body in Frames().feed(data)]
+
+    def kill(self, gpu: int) -> None:
+        self.killed.append(gpu)
 
     def prepare(self, *_: object) -> None: ...
 
@@ -41,6 +46,31 @@ class NoProcesses:
     def say(self, data: bytes) -> None:
         for kind, body in Frames().feed(data):
             self.on_frame(0, kind, body)
+
+
+def test_a_process_is_stuck_only_when_its_batch_should_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a batch takes by the plan: one of 0.11 s, after which the process has 5 s more."""
+    now = [100.0]
+    monkeypatch.setattr(front_module, "Fleet", NoProcesses)
+    monkeypatch.setattr(front_module, "monotonic", lambda: now[0])
+    front = Front([PATIENT], {"x": Contract("x", "test", (), (), 32, {})}, Workers(stuck_s=5.0))
+    fleet = front.fleet
+    assert isinstance(fleet, NoProcesses)
+    takes_s = 7.0
+    slow = {"x": {percent: {1: takes_s * 1000, 32: takes_s * 1000} for percent in (20, 40, 50, 60, 80, 100)}}
+    front.deploy(replace(deployment((0, 100, 1)), services=(PATIENT,), latencies=slow))
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    front.infer(InferRequest("x", 1, ()), lambda _: None)
+    planned_s = slow_turn_s(front)
+    for after_s, killed in ((5.1, []), (planned_s + 4.9, []), (planned_s + 5.1, [0])):
+        now[0] = 100.0 + after_s
+        front.tick()
+        assert fleet.killed == killed
+
+
+def slow_turn_s(front: Front) -> float:
+    assert front.deployment is not None
+    return float(layout_of(front.deployment).planned_s[0][1])
 
 
 def test_what_ran_on_a_lost_gpu_runs_in_its_order_before_all_others(monkeypatch: pytest.MonkeyPatch) -> None:

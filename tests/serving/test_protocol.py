@@ -15,7 +15,7 @@ from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest, Timing
 from gpuyard.serving.protocol.json_bodies import format_infer, parse_infer
-from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec
+from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec, bytes_of
 
 PAIR = Contract(
     "pair", "test", (TensorSpec("a", "FP32", (2,)), TensorSpec("b", "BYTES", (1,))),
@@ -52,6 +52,26 @@ def test_numbers_arrive_as_they_were_sent(numbers: list[float], binary: bool) ->
     found = parse_infer(PAIR, head + raw + behind, len(head)) if binary else parse_infer(PAIR, head)
     assert (found.rows, found.request_id) == (2, "7")
     assert [each.content for each in found.inputs] == [raw, behind]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "inside", "outside"),
+    [
+        ("UINT8", [0, 255], [-1, 256]), ("INT8", [-128, 127], [-129, 128]), ("INT32", [2**31 - 1], [2**31, -(2**40)]),
+        ("INT64", [-(2**63)], [2**63]), ("UINT64", [2**64 - 1], [-1]), ("FP32", [3.4e38, 2**24 + 1], [3.5e38, -1e300]),
+        ("FP64", [1e308], []), ("BOOL", [True], [1]),
+    ],
+)  # fmt: skip
+def test_a_number_that_a_datatype_has_no_room_for_is_refused(
+    datatype: str, inside: list[float], outside: list[float]
+) -> None:
+    """It used to become another one: 256 as UINT8 was 0."""
+    for each in inside:
+        kind = DATATYPES[datatype].numpy
+        assert bytes_of("a", datatype, 1, [each]) == np.array([each]).astype(kind).tobytes()
+    for each in outside:
+        with pytest.raises(ProtocolError, match=f"data is not 1 elements of {datatype}"):
+            bytes_of("a", datatype, 1, [each])
 
 
 @pytest.mark.parametrize("datatype", [name for name, kind in DATATYPES.items() if kind.numpy])

@@ -1,14 +1,20 @@
 """The folder with the plan in force: one server's alone, told of where it is of no use, and never in the way."""
 
+import asyncio
 from pathlib import Path
+from threading import Event
 
 import pytest
-from tests.serving.running import serving
+from tests.serving.running import PATIENCE_S, serving
 from tests.serving.test_same_rules import planned
 
 from gpuyard.cli import main
 from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
+from gpuyard.policies.partition.deployment import Deployment
+from gpuyard.policies.partition.elastic import Elastic
+from gpuyard.serving.server import Server
+from gpuyard.serving.settings import ServeSettings
 from gpuyard.serving.state import StateFolder
 
 SERVICES = (Service("bert", "bert", 20, 100),)
@@ -56,6 +62,36 @@ def test_what_cannot_be_a_state_folder_is_refused_at_the_start(tmp_path: Path, p
     with pytest.raises(InputError, match=r"field state: .* cannot be a state folder: "):
         StateFolder(tmp_path / place, b"one").take()
     assert (tmp_path / "file").read_text() == "mine"
+
+
+class SlowFolder(StateFolder):
+    """Keeps a plan only when the event loop has gone on meanwhile."""
+
+    went_on = Event()
+
+    def load(self) -> None:
+        return None
+
+    def keep(self, deployment: Deployment) -> None:
+        super().keep(deployment)
+        assert self.went_on.wait(PATIENCE_S)
+
+
+def test_requests_do_not_wait_while_a_plan_is_kept_and_the_server_ends_after_it(tmp_path: Path) -> None:
+    deployment, settings = planned(SERVICES, "1x2080ti"), ServeSettings(http_port=0, grpc_port=0, replan=False)
+
+    async def serve() -> None:
+        server = Server(deployment, Elastic(), settings, SlowFolder(tmp_path, b"one"))
+        running = asyncio.create_task(server.run(lambda _: server.stop()))
+        while not server.front.ready:
+            await asyncio.sleep(0.01)
+        SlowFolder.went_on.set()
+        await running
+
+    asyncio.run(asyncio.wait_for(serve(), PATIENCE_S))
+    kept = StateFolder(tmp_path, b"one").load()
+    assert kept is not None
+    assert kept.plan.slices == deployment.plan.slices
 
 
 def test_a_plan_that_cannot_be_kept_is_served_all_the_same(services: Path) -> None:

@@ -7,7 +7,9 @@ import gc
 import os
 import signal
 import ssl
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +30,9 @@ from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
-from gpuyard.serving.memory import Reserve
+from gpuyard.serving.memory import Reserve, allow_files
 from gpuyard.serving.metrics import Metrics
+from gpuyard.serving.notes import note
 from gpuyard.serving.planner import ServingPlanner
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.stage_tensors import application_contract
@@ -41,6 +44,10 @@ from gpuyard.serving.state import StateFolder
 TICK_S = 0.02
 BACKLOG = 1024
 LAST_LOOKS = 5
+LONGEST_TURN_S = 0.0005
+"""That another thread takes of the interpreter while requests wait, as when a plan is written down."""
+FILES = 1024
+"""That a server has open besides connections, at most: sockets to GPU processes, and what they are started with."""
 TORCH_STUCK_S = 60.0
 """For real models, which may take any time."""
 
@@ -82,6 +89,11 @@ class Server:
         )  # fmt: skip
         self._ready = asyncio.Event()
         self._stop = asyncio.Event()
+        self._unusable = ""
+        """Why what is to be served cannot be."""
+        self._keeper = ThreadPoolExecutor(1)
+        self._kept: asyncio.Future[None] | None = None
+        """That the plan in force is in the state folder, which takes longer than a request may wait."""
 
     def stop(self) -> None:
         """End in good order."""
@@ -103,14 +115,18 @@ class Server:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             await self.front.fleet.close()
+            await self._until_kept()
+        if self._unusable:
+            raise InputError(self._unusable, field="models", value=str(self._settings.models))
 
     async def _serve(self, say_ready: Callable[[], None]) -> None:
         """Deploy, follow the rates, and wait for the end."""
-        self.front.on_change = self._on_change
+        self.front.on_change, self.front.on_unusable = self._on_change, self._on_unusable
         self.front.deploy(self._deployment)
         waiting = [asyncio.create_task(each.wait()) for each in (self._ready, self._stop)]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if self._ready.is_set():
+            await self._until_kept()
             async with self._followed():
                 gc.collect()
                 gc.freeze()  # looking through all that is loaded would hold requests up for some 20 ms each time
@@ -161,7 +177,20 @@ class Server:
     def _on_change(self, deployment: Deployment) -> None:
         self._ready.set()
         if self._state is not None:
-            self._state.keep(deployment)
+            loop = asyncio.get_running_loop()
+            self._kept = loop.run_in_executor(self._keeper, self._state.keep, deployment)
+
+    async def _until_kept(self) -> None:
+        if self._kept is not None:
+            await self._kept
+
+    def _on_unusable(self, why: str) -> None:
+        """A model is of no use: a server that has never served ends, any other goes on as it is."""
+        if self._ready.is_set():
+            note(f"slices cannot get ready: {why}; it is tried again")
+        else:
+            self._unusable = why
+            self.stop()
 
     async def _tick(self) -> None:
         while True:
@@ -201,4 +230,6 @@ def serve(
         await Server(origin, policy, settings, state).run(say_ready)
 
     os.environ.pop(TOKEN_VARIABLE, None)  # no process that is started from here needs it
+    sys.setswitchinterval(LONGEST_TURN_S)
+    allow_files(FILES + 2 * settings.limits.connections)
     uvloop.run(run())

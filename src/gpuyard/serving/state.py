@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
-from contextlib import suppress
 from pathlib import Path
 
 from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.deployment_files import load_plan, save_plan
 from gpuyard.profiles.step_files import write_whole
+from gpuyard.serving.notes import note
 
 PLAN, ORIGIN = "deployment.json", "origin.json"
 
@@ -50,7 +49,7 @@ class StateFolder:
         try:
             return load_plan(self._folder / PLAN) if self._known() == self._digest else None
         except InputError as error:
-            _tell(f"the state folder is damaged and does not count: {error}")
+            note(f"the state folder is damaged and does not count: {error}")
             return None
 
     def _known(self) -> str | None:
@@ -73,9 +72,4 @@ class StateFolder:
         try:
             self.save(deployment)
         except InputError as error:
-            _tell(f"the plan in force is not kept: {error}")
-
-
-def _tell(text: str) -> None:
-    with suppress(OSError):  # nobody may be there to read it
-        print(f"note: {text}", file=sys.stderr, flush=True)
+            note(f"the plan in force is not kept: {error}")

@@ -17,6 +17,10 @@ class Failed:
     why: str
 
 
+class UnusableError(Exception):
+    """A slice cannot get ready, and why."""
+
+
 @dataclass(frozen=True)
 class SlicePlan:
     """One slice to get ready."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import zlib
 from collections.abc import Callable
 
@@ -20,6 +21,7 @@ Found = tuple[bytes, Callable[[Request, Respond], Response | None]]
 """What a path is for: a method, and how to answer it."""
 OK = Response(200)
 GET, POST = b"GET", b"POST"
+MOST_DIGITS = 20
 ALLOWED = {GET: (GET, HEAD), POST: (POST,)}
 
 
@@ -35,6 +37,9 @@ class Routes:
             response = self._route(request, respond)
         except ProtocolError as error:
             response = error_response(error)
+        except Exception as error:  # a fault of ours, and no reason to let a client wait for ever
+            traceback.print_exc()
+            response = error_response(ProtocolError(Status.INTERNAL, f"the server has failed: {type(error).__name__}"))
         if response is not None:
             self._metrics.count_response(response.status)
             respond(response)
@@ -106,8 +111,8 @@ class Routes:
     def _infer(self, request: Request, name: str, version: str, respond: Respond) -> None:
         contract = self._interface.contract(name, version)
         body, length = self._body(request), request.headers.get(b"inference-header-content-length")
-        if length is not None and not length.isdigit():
-            raise invalid("Inference-Header-Content-Length is not a number")
+        if length is not None and not (length.isdigit() and len(length) < MOST_DIGITS):
+            raise invalid("Inference-Header-Content-Length is not a number of bytes")
         front = self._interface.front
         asked = front.needed(parse_infer(contract, body, None if length is None else int(length)))
 
