@@ -15,6 +15,9 @@ from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.values import HttpLimits, Request, Response
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.metrics import Metrics
+from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.protocol.json_bodies import parse_infer
+from gpuyard.serving.protocol.tensors import TensorSpec
 
 SHARED = {"shared_memory_region": "there", "shared_memory_byte_size": 4000}
 
@@ -77,7 +80,7 @@ def test_what_is_wrong_with_a_request_is_said(server: Running, change: dict[str,
     assert says in error(body)
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 50_000, b'{"inputs":' * 9_000])
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"\xff\xfe", b"[" * 10_000, b'{"inputs":' * 9_000])
 def test_bodies_that_are_no_objects_of_json(server: Running, body: bytes) -> None:
     code, told = server.post("/v2/models/lenet1/infer", body)
     assert code == 400
@@ -160,6 +163,31 @@ def test_a_small_body_that_unpacks_to_a_large_one(server: Running) -> None:
     packed = gzip.compress(bytes(50_000_000))
     assert len(packed) < 100_000
     assert server.post("/v2/models/lenet1/infer", packed, {"Content-Encoding": "gzip"})[0] == 413
+
+
+@pytest.mark.parametrize("values", [b"[]," * 300_000, b"0," * 300_000, b" " * 999_000])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_body_that_is_larger_than_any_request_for_its_model_is_not_read(
+    server: Running, values: bytes, packed: bool
+) -> None:
+    """64 MiB of it, or of what 64 KiB unpack to, took seconds of all clients, and 2.4 GB."""
+    shape = b'{"inputs":[{"name":"input","datatype":"INT64","shape":[1,14],"data":[%s0]}]}'
+    body = shape % values
+    assert len(body) < 1 << 20
+    headers = {"Content-Encoding": "gzip"} if packed else {}
+    code, told = server.post("/v2/models/bert/infer", gzip.compress(body) if packed else body, headers)
+    assert (code, "is not as large as this one" in error(told)) == (413, True)
+
+
+def test_the_largest_request_in_json_is_read(server: Running) -> None:
+    numbers = [[[[-1.1754943508222875e-38] * 28] * 28]] * 32
+    body = json.dumps({"inputs": [LENET["inputs"][0] | {"shape": [32, 1, 28, 28], "data": numbers}]}, indent=4)
+    assert len(body) > 1 << 20
+    contract = json.loads(server.get("/v2/models/lenet1")[1])
+    spec = TensorSpec("input", "FP32", tuple(contract["inputs"][0]["shape"][1:]))
+    asked = parse_infer(Contract("lenet1", "test", (spec,), (), 32, {}), body.encode())
+    assert (asked.rows, len(asked.inputs[0].content)) == (32, 32 * 3136)
+    assert len(body) < Contract("lenet1", "test", (spec,), (), 32, {}).most_bytes
 
 
 @pytest.mark.parametrize(("encoding", "code"), [("gzip", 400), ("deflate", 400), ("br", 415)])

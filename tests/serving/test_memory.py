@@ -44,7 +44,7 @@ def test_large_requests_whose_answers_nobody_reads_leave_nothing_behind(services
     with serving(services, "--no-replan") as server, ThreadPoolExecutor(4) as pool:
         before = memory_mb(server)
         clients = list(pool.map(client, range(32)))
-        assert {status(each.recv(100)) for each in clients} == {400}
+        assert {status(each.recv(100)) for each in clients} == {413}
         eventually(lambda: memory_mb(server) - before < 100, "what 32 clients sent is freed while they stay")
         for each in clients:
             each.close()
