@@ -89,6 +89,7 @@ class Server:
         )  # fmt: skip
         self._ready = asyncio.Event()
         self._stop = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
         self._unusable = ""
         """Why what is to be served cannot be."""
         self._keeper = ThreadPoolExecutor(1)
@@ -96,11 +97,13 @@ class Server:
         """That the plan in force is in the state folder, which takes longer than a request may wait."""
 
     def stop(self) -> None:
-        """End in good order."""
+        """End in good order; called again, do not wait for whoever is due an answer."""
+        if self._draining is not None:
+            self._draining.cancel()
         self._stop.set()
 
-    async def run(self, say_ready: Callable[[Ports], None]) -> None:
-        """Serve until `stop` is called or a signal comes."""
+    async def run(self, say_ready: Callable[[Ports], None]) -> int:
+        """Serve until `stop` is called or a signal comes; returns how many requests are left without an answer."""
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self.stop)
@@ -110,7 +113,9 @@ class Server:
         try:
             await self._serve(lambda: say_ready(Ports(http.sockets[0].getsockname()[1], grpc_port)))
         finally:
-            await self._drain(http, rpc)
+            self._draining = asyncio.create_task(self._drain(http, rpc))
+            await asyncio.wait([self._draining])
+            await rpc.stop(None)
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
@@ -118,6 +123,7 @@ class Server:
             await self._until_kept()
         if self._unusable:
             raise InputError(self._unusable, field="models", value=str(self._settings.models))
+        return self.front.pending
 
     async def _serve(self, say_ready: Callable[[], None]) -> None:
         """Deploy, follow the rates, and wait for the end."""
@@ -149,7 +155,9 @@ class Server:
         if settings.tls_cert is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             try:
-                context.load_cert_chain(settings.tls_cert, settings.tls_key)
+                context.load_cert_chain(
+                    settings.tls_cert, settings.tls_key, password=""
+                )  # or OpenSSL would ask for one
             except (OSError, ssl.SSLError) as error:
                 raise InputError(f"cannot be used: {error}", field="tls_cert", value=str(settings.tls_cert)) from None
         try:
@@ -223,13 +231,13 @@ def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, 
 def serve(
     origin: Deployment, policy: Partition, settings: ServeSettings, state: StateFolder | None,
     say_ready: Callable[[Ports], None],
-) -> None:  # fmt: skip
-    """Serve a deployment until a signal comes."""
+) -> int:  # fmt: skip
+    """Serve a deployment until a signal comes; returns how many requests are left without an answer."""
 
-    async def run() -> None:
-        await Server(origin, policy, settings, state).run(say_ready)
+    async def run() -> int:
+        return await Server(origin, policy, settings, state).run(say_ready)
 
     os.environ.pop(TOKEN_VARIABLE, None)  # no process that is started from here needs it
     sys.setswitchinterval(LONGEST_TURN_S)
     allow_files(FILES + 2 * settings.limits.connections)
-    uvloop.run(run())
+    return uvloop.run(run())
