@@ -68,6 +68,23 @@ def test_a_process_is_stuck_only_when_its_batch_should_have_ended(monkeypatch: p
         assert fleet.killed == killed
 
 
+def test_a_gpu_that_is_lost_while_it_waits_for_others_has_to_get_ready_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front_module, "Fleet", NoProcesses)
+    front = Front([PATIENT], {"x": Contract("x", "test", (), (), 32, {})}, Workers())
+    fleet = front.fleet
+    assert isinstance(fleet, NoProcesses)
+    ready = number_frame(FrameKind.PREPARED, 1)[5:]
+    front.deploy(replace(deployment((0, 40, 2)), services=(PATIENT,)))
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    front.deploy(replace(deployment((0, 100, 2), (1, 100, 2)), services=(PATIENT,)))
+    for gpu, event, changing in ((0, "ready", True), (0, "lost", True), (1, "ready", True), (0, "ready", False)):
+        if event == "ready":
+            fleet.on_frame(gpu, FrameKind.PREPARED, ready)
+        else:
+            fleet.on_lost(gpu)
+        assert front.changing is changing
+
+
 def slow_turn_s(front: Front) -> float:
     assert front.deployment is not None
     return float(layout_of(front.deployment).planned_s[0][1])

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -31,6 +32,21 @@ def infer(body: bytes, length: int | None = None) -> bytes:
 def test_an_id_that_answers_carry_back_is_short(server: Running) -> None:
     assert server.infer(body=LENET | {"id": "x" * LONGEST_ID}) == 200
     assert server.infer(body=LENET | {"id": "x" * (LONGEST_ID + 1)}) == 400
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "then"),
+    [(1024, 20_000, 9216), (1024, 4096, 4096), (1024, -1, 9216), (10_000, 20_000, None), (-1, -1, None)],
+)
+def test_a_server_has_as_many_files_as_it_has_places_for_connections(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, then: int | None
+) -> None:
+    """With the usual 1024, idle clients kept everybody else out, and a lost GPU process from being replaced."""
+    allowed: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: allowed.append(limits))
+    memory.allow_files(9216)
+    assert allowed == ([] if then is None else [(then, hard)])
 
 
 def test_large_requests_whose_answers_nobody_reads_leave_nothing_behind(services: Path) -> None:

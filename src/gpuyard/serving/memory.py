@@ -17,7 +17,7 @@ def allow_files(wanted: int) -> None:
     """Let this process have so many files open, as far as that is its own decision: often it begins with 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    if soft not in (resource.RLIM_INFINITY, most) and soft < most:
+    if resource.RLIM_INFINITY != soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
