@@ -15,6 +15,7 @@ from gpuyard.serving.front import Front
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError
 from gpuyard.serving.protocol.inference import InferRequest
+from gpuyard.serving.slices import kept_slices
 from gpuyard.serving.statistics import Refusal, ServiceStatistics
 
 SERVICE = Service("x", "x", 10, 1000)
@@ -58,6 +59,13 @@ def test_whoever_comes_to_a_closed_door_is_refused_and_counted_but_not_planned_f
     assert [type(each) for each in answers] == [ProtocolError]
     assert (found.arrived, found.failures, found.fail.count) == (1, {Refusal.REFUSED: 1}, 1)
     assert (found.pending, found.rows_arrived) == (0, 0)
+
+
+def test_a_slice_of_another_size_or_place_or_with_other_services_is_another_slice() -> None:
+    present = deployment((0, 40, 2), (1, 60, 2))
+    assert kept_slices(present, deployment((1, 60, 4), (0, 40, 2))) == [(1, 0), (0, 1)]
+    assert kept_slices(present, deployment((0, 60, 2), (1, 40, 2))) == []
+    assert kept_slices(None, present) == []
 
 
 def test_nothing_is_admitted_without_slices() -> None:

@@ -100,13 +100,22 @@ def test_a_process_serves_a_front_end_that_has_thousands_of_files_open() -> None
     ours, theirs = socket.socketpair()
     with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD, high)) as inherited:
         command = Workers().command(inherited.fileno(), 0)
-        with subprocess.Popen(command, pass_fds=[inherited.fileno()]):
+        with subprocess.Popen(command, pass_fds=[inherited.fileno()]) as process:
             inherited.close()
             theirs.close()
-            ours.sendall(frame(FrameKind.PREPARE, json.dumps({"layout": 7, "slices": []}).encode()))
-            [(kind, body)] = Frames().feed(ours.recv(1024))
-            assert (kind, read_number(body)) == (FrameKind.PREPARED, (7, ""))
+            assert prepared(ours, 7) == 7
+            process.terminate()  # as systemd does with all processes of a server: the front end still needs it
+            assert prepared(ours, 8) == 8
             ours.close()
+            assert process.wait(60) == 0
+
+
+def prepared(front: socket.socket, layout: int) -> int:
+    """Which layout a process says is ready when it is told to prepare one."""
+    front.sendall(frame(FrameKind.PREPARE, json.dumps({"layout": layout, "slices": []}).encode()))
+    [(kind, body)] = Frames().feed(front.recv(1024))
+    assert kind is FrameKind.PREPARED
+    return read_number(body)[0]
 
 
 def test_a_process_is_ended_when_nothing_runs_there_any_more_and_not_before() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import pytest
 from tests.serving.test_dispatcher import SERVICE, deployment
@@ -15,7 +16,7 @@ from gpuyard.serving.fleet import Workers
 from gpuyard.serving.frames import Ended, FrameKind, Frames, StartBatch, ended_frame, number_frame, read_run
 from gpuyard.serving.front import Front
 from gpuyard.serving.protocol.contract import Contract
-from gpuyard.serving.protocol.inference import InferRequest
+from gpuyard.serving.protocol.inference import InferAnswer, InferRequest
 
 PATIENT = replace(SERVICE, slo_ms=3.6e6)
 """However slow this machine is."""
@@ -66,6 +67,29 @@ def test_a_process_is_stuck_only_when_its_batch_should_have_ended(monkeypatch: p
         now[0] = 100.0 + after_s
         front.tick()
         assert fleet.killed == killed
+
+
+def test_what_waiting_took_is_by_the_slice_s_own_timeline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is due to this machine, as when news of a batch come late, is none of the plan's figures."""
+    now = [100.0]
+    monkeypatch.setattr(front_module, "Fleet", NoProcesses)
+    monkeypatch.setattr(front_module, "monotonic", lambda: now[0])
+    front = Front([PATIENT], {"x": Contract("x", "test", (), (), 32, {})}, Workers())
+    fleet = front.fleet
+    assert isinstance(fleet, NoProcesses)
+    front.deploy(replace(deployment((0, 100, 1)), services=(PATIENT,)))
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    answers: list[InferAnswer] = []
+    for arrives_s in (100.0, 100.01):
+        now[0] = arrives_s
+        front.infer(InferRequest("x", 1, ()), lambda each: answers.append(cast("InferAnswer", each)))
+    for number, begun_s, ended_s, heard_s in ((0, 100.0, 100.11, 100.2), (1, 100.11, 100.22, 100.3)):
+        now[0] = heard_s
+        fleet.say(ended_frame(Ended(fleet.started[number].number, begun_s, ended_s, [])))
+    assert [each.timing.queue_s for each in answers] == pytest.approx([0.0, 0.1])
+    assert [each.timing.compute_s for each in answers] == pytest.approx([0.11, 0.11])
+    assert front.statistics["x"].queue.total_s == pytest.approx(0.1)
+    assert front.statistics["x"].success.total_s == pytest.approx(0.2 + 0.29)
 
 
 def test_a_gpu_that_is_lost_while_it_waits_for_others_has_to_get_ready_again(monkeypatch: pytest.MonkeyPatch) -> None:

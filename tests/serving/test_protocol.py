@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.serving.frames import Ended, FrameKind, Frames, StartBatch, ended_frame, read_ended, read_run, run_frame
+from gpuyard.serving.frames import (
+    Ended,
+    FrameKind,
+    Frames,
+    StartBatch,
+    ended_frame,
+    frame,
+    read_ended,
+    read_run,
+    run_frame,
+)
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest, Timing
@@ -99,6 +109,7 @@ def test_frames_survive_being_cut_anywhere(contents: list[list[bytes]], step: in
     for number, content in enumerate(contents):
         sent += [StartBatch(1, number, 2, 3, None if number % 2 else 0.5, content), Ended(number, 0.25, 0.75, content)]
     data = b"".join(run_frame(each) if isinstance(each, StartBatch) else ended_frame(each) for each in sent)
+    assert list(Frames().feed(frame(FrameKind.UNUSABLE))) == [(FrameKind.UNUSABLE, b"")]
     frames, found = Frames(), []
     for start in range(0, len(data), step):
         for kind, body in frames.feed(data[start : start + step]):

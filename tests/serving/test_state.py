@@ -13,6 +13,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.elastic import Elastic
+from gpuyard.serving import state as state_module
 from gpuyard.serving.server import Server
 from gpuyard.serving.settings import ServeSettings
 from gpuyard.serving.state import StateFolder
@@ -29,6 +30,23 @@ def test_a_state_folder_of_other_services_does_not_count(tmp_path: Path, capsys:
     assert StateFolder(tmp_path, b"two").load() is None
     assert StateFolder(tmp_path / "nowhere", b"one").load() is None
     assert capsys.readouterr().err == ""
+
+
+def test_a_plan_that_was_kept_by_half_is_not_taken_for_that_of_an_earlier_origin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment = planned(SERVICES, "1x2080ti")
+    StateFolder(tmp_path, b"one").save(deployment)
+
+    def full(path: Path, _content: str) -> None:
+        raise InputError("cannot be written: No space left on device", file=path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(state_module, "write_whole", full)
+        with pytest.raises(InputError, match="No space left"):
+            StateFolder(tmp_path, b"two").save(deployment)
+    assert StateFolder(tmp_path, b"one").load() is None
+    assert StateFolder(tmp_path, b"two").load() is None
 
 
 @pytest.mark.parametrize("name", ["deployment.json", "origin.json"])

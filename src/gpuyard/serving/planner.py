@@ -99,7 +99,8 @@ class PlannerProcess:
 
 def _answer(front: Connection, replanner: Replanner) -> None:
     """The process: takes in the counts of a period, answers with a deployment or None."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
     os.nice(GIVING_WAY)
     while True:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 
 from gpuyard.core.errors import InputError
@@ -52,6 +53,12 @@ class StateFolder:
             note(f"the state folder is damaged and does not count: {error}")
             return None
 
+    def _is_ours(self) -> bool:
+        try:
+            return self._known() == self._digest
+        except InputError:
+            return False
+
     def _known(self) -> str | None:
         """Of what origin the deployment is."""
         path = self._folder / ORIGIN
@@ -63,7 +70,10 @@ class StateFolder:
             raise InputError(f"cannot be read: {' '.join(str(error).split())}", file=path) from None
 
     def save(self, deployment: Deployment) -> None:
-        """Keep a deployment, whole or not at all."""
+        """Keep a deployment, whole or not at all; no other is taken for it, wherever this ends."""
+        if not self._is_ours():
+            with suppress(OSError):
+                (self._folder / ORIGIN).unlink(missing_ok=True)
         save_plan(deployment, self._folder / PLAN)
         write_whole(self._folder / ORIGIN, json.dumps({"sha256": self._digest}) + "\n")
 

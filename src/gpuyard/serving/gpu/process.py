@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import select
-import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from gpuyard.serving.frames import Ended, FrameKind, Frames, ended_frame, frame, number_frame, read_number, read_run
-from gpuyard.serving.gpu.executor import Executor, SlicePlan, UnusableError
+from gpuyard.serving.gpu.executor import Executor, SlicePlan, UnusableError, end_with_the_front_end
 
 CHUNK = 1 << 18
 
@@ -84,7 +83,7 @@ def _with_a_low_number(inherited: socket.socket) -> socket.socket:
 def main(arguments: list[str]) -> None:
     """Serve one GPU over an inherited socket."""
     number, kind, options = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front end decides when it is over
+    end_with_the_front_end()
     with _with_a_low_number(socket.socket(fileno=int(number))) as front:
         executor = executor_of(kind, json.loads(options))
         try:

@@ -110,4 +110,4 @@ class TorchSlices:
         """End all processes."""
         for process, connection in self._workers.values():
             connection.close()
-            process.terminate()
+            process.kill()

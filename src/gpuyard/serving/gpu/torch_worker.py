@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any
 
-from gpuyard.serving.gpu.executor import UnusableError
+from gpuyard.serving.gpu.executor import UnusableError, end_with_the_front_end
 
 DTYPES = {
     "BOOL": "bool", "UINT8": "uint8", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64",
@@ -73,7 +72,7 @@ class Result:
 
 def work(front: Connection, files: dict[str, ModelFile], share: Share) -> None:
     """Load models, then run batches until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_the_front_end()
     share.take()
     with suppress(EOFError, BrokenPipeError):  # whoever asked is gone
         try:
