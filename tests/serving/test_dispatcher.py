@@ -87,6 +87,16 @@ def test_what_ran_on_a_lost_gpu_waits_before_all_others() -> None:
     assert told(dispatcher.gain(0, 0.15)) == ["ef@0"]
 
 
+def test_what_ran_on_a_lost_gpu_does_not_run_elsewhere_before_it_was_lost() -> None:
+    """A slice that had been idle since 0.1 s took it from then on, and ended it before it had it."""
+    dispatcher = opened((0, 100, 1), (1, 100, 1))
+    [first, second] = dispatcher.arrive(0, [Unit(name, 0, 0.0) for name in "ab"], 0.0)
+    assert dispatcher.ended(first, 0.1, 0.1) == []
+    dispatcher.lose(1)
+    [again] = dispatcher.wait_again(0, second.units, 0.5)
+    assert (again.begins_s, again.decided_s, again.ends_s > 0.6) == (0.5, 0.5, True)
+
+
 def test_units_that_nobody_can_answer_any_more_are_dropped() -> None:
     dispatcher = opened((0, 100, 1))
     assert arrive(dispatcher, "abc", 0.0) == ["a@0"]

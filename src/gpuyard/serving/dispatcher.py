@@ -219,7 +219,10 @@ class Dispatcher:
         self._count_able()
 
     def wait_again(self, service: int, units: Sequence[Unit], now: float) -> list[Batch]:
-        """Let units that have already been taken wait before all others."""
+        """Let units that have already been taken wait before all others: since now, for slices that are idle."""
+        for part in self._slices:
+            if part.running is None:
+                part.free_since_s = max(part.free_since_s, now)
         self._queues[service].extendleft(reversed(units))
         self.waiting[service] += len(units)
         return self.start_idle(service, now)
