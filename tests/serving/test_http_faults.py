@@ -11,6 +11,7 @@ from tests.serving.running import BERT, LENET, Running, eventually
 
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.front import Front
+from gpuyard.serving.http.packing import unpack
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.values import HttpLimits, Request, Response
 from gpuyard.serving.interface import Interface
@@ -152,6 +153,16 @@ def test_a_body_that_is_too_large_is_refused_before_it_comes(server: Running) ->
     answer = talk(server, head)
     assert status(answer) == 413
     assert b"connection: close" in answer
+
+
+def test_a_body_may_be_as_large_as_is_said(server: Running) -> None:
+    assert server.post("/v2/models/lenet1/infer", b" " * (1 << 20))[0] == 400  # which is that it is no JSON
+
+
+def test_several_files_of_gzip_together_unpack_no_further_than_one_may() -> None:
+    packed = gzip.compress(b"x" * 10)
+    assert unpack(packed * 3, b"gzip", 31) == b"x" * 30
+    assert unpack(packed * 3, b"gzip", 15) == b"x" * 15
 
 
 def test_a_body_in_chunks_that_becomes_too_large(server: Running) -> None:
