@@ -58,6 +58,36 @@ def test_a_process_that_never_gets_ready_is_started_again_after_longer_and_longe
     assert lost[:9] == [3] * 9
 
 
+class Brief(Workers):
+    """Processes that are ready, and end."""
+
+    def command(self, fileno: int, gpu: int) -> list[str]:
+        says = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(bytes.fromhex(sys.argv[2]))"
+        return [sys.executable, "-S", "-c", says, str(fileno), READY.hex()]
+
+
+def test_a_process_that_was_ready_is_replaced_without_a_longer_pause_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def live() -> None:
+        enough, at_once = asyncio.Event(), asyncio.sleep
+
+        async def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                enough.set()
+            await at_once(0)
+
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        fleet = Fleet(Brief(), lambda *_: None, lambda _: None)
+        fleet.prepare(0, {3: []})
+        await enough.wait()
+        await fleet.close()
+
+    asyncio.run(live())
+    assert pauses[:3] == [0.05] * 3
+
+
 class Living(Workers):
     """Processes that are ready at once, and end with the front end's socket."""
 

@@ -92,6 +92,19 @@ def test_what_waiting_took_is_by_the_slice_s_own_timeline(monkeypatch: pytest.Mo
     assert front.statistics["x"].success.total_s == pytest.approx(0.2 + 0.29)
 
 
+def test_no_further_row_runs_of_a_request_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(front_module, "Fleet", NoProcesses)
+    front = Front([PATIENT], {"x": Contract("x", "test", (), (), 32, {})}, Workers())
+    fleet = front.fleet
+    assert isinstance(fleet, NoProcesses)
+    front.deploy(replace(deployment((0, 100, 1)), services=(PATIENT,)))
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    front.infer(InferRequest("x", 4, ()), lambda _: None)
+    fleet.say(number_frame(FrameKind.FAILED, fleet.started[0].number, "why"))
+    fleet.say(ended_frame(Ended(fleet.started[1].number, 0.0, 0.0, [])))  # which had begun by then
+    assert len(fleet.started) == 2
+
+
 def test_a_gpu_that_is_lost_while_it_waits_for_others_has_to_get_ready_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(front_module, "Fleet", NoProcesses)
     front = Front([PATIENT], {"x": Contract("x", "test", (), (), 32, {})}, Workers())
