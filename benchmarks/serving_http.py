@@ -1,7 +1,9 @@
 """`python -m benchmarks.serving_http`: requests a second through HTTP, and what the server adds to an answer.
 
 The server and whoever asks share this machine. What is added is the time from sending a request to having its answer,
-less what the rules make it wait and what its emulated batch takes: the answer's Server-Timing says both.
+less what the rules make it wait and what its emulated batch takes: the answer's Server-Timing says both. A request that
+is refused counts as one that takes for ever; and there are as many connections as requests in a second, so that those
+which are due while the server stands still are sent, unless that takes longer.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import cast
@@ -97,9 +100,9 @@ class Crowd:
         else:
             self.free.append(client)
 
-    async def connect(self, port: int) -> None:
+    async def connect(self, port: int, connections: int = CONNECTIONS) -> None:
         loop = asyncio.get_running_loop()
-        for _ in range(CONNECTIONS):
+        for _ in range(connections):
             await loop.create_connection(lambda: Client(self), "127.0.0.1", port)
 
     async def at_once(self) -> float:
@@ -181,14 +184,14 @@ def added(rate: float = LEAST_PER_S / 2) -> list[Figure]:
 
     async def run(port: int) -> Crowd:
         crowd = Crowd()
-        await crowd.connect(port)
+        await crowd.connect(port, round(rate))
         await crowd.evenly(rate)
         return crowd
 
     others = OtherLoad()
     with server() as port:
         crowd = uvloop.run(run(port))
-    times = sorted(crowd.added_ms)
+    times = sorted(crowd.added_ms) + [inf] * crowd.refused
     name = f"serving: added to an answer at {rate:.0f} requests/s"
     return [
         Figure(f"{name}, p50", times[len(times) // 2], "ms", portable=False),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import NoReturn
 
 import pytest
 
@@ -70,3 +72,19 @@ def test_nobody_is_hurried_before_its_time() -> None:
             each.cancel()
 
     asyncio.run(asyncio.wait_for(run(), HOUR_S))
+
+
+def test_an_answer_that_its_client_does_not_wait_for_counts_no_longer() -> None:
+    found = Calls(HttpLimits(), Reserve(100))
+    counted: list[int] = []
+
+    async def write(raw: bytes) -> NoReturn:
+        counted.append(found.reserve.taken - len(raw))
+        raise RuntimeError("the client is gone")
+
+    async def answer() -> None:
+        await found.write(SimpleNamespace(write=write), SimpleNamespace(SerializeToString=lambda: b"x" * 90))
+
+    with pytest.raises(RuntimeError, match="is gone"):
+        asyncio.run(answer())
+    assert (counted, found.reserve.taken) == ([0], 0)

@@ -15,6 +15,7 @@ from gpuyard.serving.front import Front
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError
 from gpuyard.serving.protocol.inference import InferRequest
+from gpuyard.serving.slices import kept_slices
 from gpuyard.serving.statistics import Refusal, ServiceStatistics
 
 SERVICE = Service("x", "x", 10, 1000)
@@ -60,6 +61,13 @@ def test_whoever_comes_to_a_closed_door_is_refused_and_counted_but_not_planned_f
     assert (found.pending, found.rows_arrived) == (0, 0)
 
 
+def test_a_slice_of_another_size_or_place_or_with_other_services_is_another_slice() -> None:
+    present = deployment((0, 40, 2), (1, 60, 2))
+    assert kept_slices(present, deployment((1, 60, 4), (0, 40, 2))) == [(1, 0), (0, 1)]
+    assert kept_slices(present, deployment((0, 60, 2), (1, 40, 2))) == []
+    assert kept_slices(None, present) == []
+
+
 def test_nothing_is_admitted_without_slices() -> None:
     dispatcher = Dispatcher([1.0])
     assert not dispatcher.admits(0, 1)
@@ -77,6 +85,16 @@ def test_what_ran_on_a_lost_gpu_waits_before_all_others() -> None:
     assert dispatcher.wait_again(0, first.units, 0.05) == []
     assert told(dispatcher.ended(second, 0.1, 0.1)) == ["ab@1"]
     assert told(dispatcher.gain(0, 0.15)) == ["ef@0"]
+
+
+def test_what_ran_on_a_lost_gpu_does_not_run_elsewhere_before_it_was_lost() -> None:
+    """A slice that had been idle since 0.1 s took it from then on, and ended it before it had it."""
+    dispatcher = opened((0, 100, 1), (1, 100, 1))
+    [first, second] = dispatcher.arrive(0, [Unit(name, 0, 0.0) for name in "ab"], 0.0)
+    assert dispatcher.ended(first, 0.1, 0.1) == []
+    dispatcher.lose(1)
+    [again] = dispatcher.wait_again(0, second.units, 0.5)
+    assert (again.begins_s, again.decided_s, again.ends_s > 0.6) == (0.5, 0.5, True)
 
 
 def test_units_that_nobody_can_answer_any_more_are_dropped() -> None:

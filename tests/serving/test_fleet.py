@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
+import resource
+import socket
+import subprocess
 import sys
 
 import pytest
 
 from gpuyard.serving.fleet import Fleet, Workers
-from gpuyard.serving.frames import FrameKind, number_frame
+from gpuyard.serving.frames import FrameKind, Frames, frame, number_frame, read_number
 
 READY = number_frame(FrameKind.PREPARED, 0)
 LIVING = """
@@ -53,11 +58,94 @@ def test_a_process_that_never_gets_ready_is_started_again_after_longer_and_longe
     assert lost[:9] == [3] * 9
 
 
+class Brief(Workers):
+    """Processes that are ready, and end."""
+
+    def command(self, fileno: int, gpu: int) -> list[str]:
+        says = "import socket, sys; socket.socket(fileno=int(sys.argv[1])).sendall(bytes.fromhex(sys.argv[2]))"
+        return [sys.executable, "-S", "-c", says, str(fileno), READY.hex()]
+
+
+def test_a_process_that_was_ready_is_replaced_without_a_longer_pause_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    async def live() -> None:
+        enough, at_once = asyncio.Event(), asyncio.sleep
+
+        async def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                enough.set()
+            await at_once(0)
+
+        monkeypatch.setattr(asyncio, "sleep", pause)
+        fleet = Fleet(Brief(), lambda *_: None, lambda _: None)
+        fleet.prepare(0, {3: []})
+        await enough.wait()
+        await fleet.close()
+
+    asyncio.run(live())
+    assert pauses[:3] == [0.05] * 3
+
+
 class Living(Workers):
     """Processes that are ready at once, and end with the front end's socket."""
 
     def command(self, fileno: int, gpu: int) -> list[str]:
         return [sys.executable, "-c", LIVING, str(fileno), READY.hex()]
+
+
+class Failing(Living):
+    """Processes that cannot be started at first, as where no file can be opened any more."""
+
+    def command(self, fileno: int, gpu: int) -> list[str]:
+        if gpu in FAILURES:
+            raise FAILURES.pop(gpu)
+        return super().command(fileno, gpu)
+
+
+FAILURES = {3: OSError(24, "Too many open files")}
+
+
+def test_a_process_that_cannot_be_started_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
+    async def live() -> int:
+        ready = asyncio.Event()
+        fleet = Fleet(Failing(), lambda *_: ready.set(), lambda _: None)
+        fleet.prepare(0, {3: []})
+        await ready.wait()
+        await fleet.close()
+        return fleet.replaced
+
+    assert asyncio.run(live()) == 0
+    assert capsys.readouterr().err == "note: no process can be started for GPU 3: Too many open files\n"
+
+
+def test_a_process_serves_a_front_end_that_has_thousands_of_files_open() -> None:
+    """`select` takes no number above 1023, and a child gets its socket under the number that it has here."""
+    high = 1500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= high:
+        pytest.skip("so many files may not be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, high + 1), hard))
+    ours, theirs = socket.socketpair()
+    with ours, theirs, socket.socket(fileno=fcntl.fcntl(theirs, fcntl.F_DUPFD, high)) as inherited:
+        command = Workers().command(inherited.fileno(), 0)
+        with subprocess.Popen(command, pass_fds=[inherited.fileno()]) as process:
+            inherited.close()
+            theirs.close()
+            assert prepared(ours, 7) == 7
+            process.terminate()  # as systemd does with all processes of a server: the front end still needs it
+            assert prepared(ours, 8) == 8
+            ours.close()
+            assert process.wait(60) == 0
+
+
+def prepared(front: socket.socket, layout: int) -> int:
+    """Which layout a process says is ready when it is told to prepare one."""
+    front.sendall(frame(FrameKind.PREPARE, json.dumps({"layout": layout, "slices": []}).encode()))
+    [(kind, body)] = Frames().feed(front.recv(1024))
+    assert kind is FrameKind.PREPARED
+    return read_number(body)[0]
 
 
 def test_a_process_is_ended_when_nothing_runs_there_any_more_and_not_before() -> None:

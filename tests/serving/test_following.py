@@ -39,6 +39,7 @@ def test_a_plan_grows_with_its_load_without_losing_a_request_and_outlives_the_se
         assert set(statuses) <= {200, 503}
         check_counts(server, statuses, "bert")
         gpus = server.gpu_processes()
+        eventually(lambda: load_plan(state / "deployment.json").plan.slices != first.plan.slices, "it is kept")
         server.process.kill()
         eventually(lambda: not any(Path(f"/proc/{gpu}").exists() for gpu in gpus), "GPU processes end with it")
     later = load_plan(state / "deployment.json")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import resource
 import socket
 from collections import Counter
 from collections.abc import Callable
@@ -33,6 +34,21 @@ def test_an_id_that_answers_carry_back_is_short(server: Running) -> None:
     assert server.infer(body=LENET | {"id": "x" * (LONGEST_ID + 1)}) == 400
 
 
+@pytest.mark.parametrize(
+    ("soft", "hard", "then"),
+    [(1024, 20_000, 9216), (1024, 4096, 4096), (1024, -1, 9216), (10_000, 20_000, None), (-1, -1, None)],
+)
+def test_a_server_has_as_many_files_as_it_has_places_for_connections(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, then: int | None
+) -> None:
+    """With the usual 1024, idle clients kept everybody else out, and a lost GPU process from being replaced."""
+    allowed: list[tuple[int, int]] = []
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda _, limits: allowed.append(limits))
+    memory.allow_files(9216)
+    assert allowed == ([] if then is None else [(then, hard)])
+
+
 def test_large_requests_whose_answers_nobody_reads_leave_nothing_behind(services: Path) -> None:
     request = infer(json.dumps(LENET | {"id": "x" * (8 * MIB)}).encode())
 
@@ -44,7 +60,7 @@ def test_large_requests_whose_answers_nobody_reads_leave_nothing_behind(services
     with serving(services, "--no-replan") as server, ThreadPoolExecutor(4) as pool:
         before = memory_mb(server)
         clients = list(pool.map(client, range(32)))
-        assert {status(each.recv(100)) for each in clients} == {400}
+        assert {status(each.recv(100)) for each in clients} == {413}
         eventually(lambda: memory_mb(server) - before < 100, "what 32 clients sent is freed while they stay")
         for each in clients:
             each.close()

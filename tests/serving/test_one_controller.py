@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -127,6 +128,37 @@ def test_every_request_is_in_one_snapshot_also_those_that_come_while_a_decision_
 
     assert asyncio.run(asyncio.wait_for(follow(), PATIENCE_S)) == len(counted)
     assert sum(counted) == 1 + 2 + 3 + 4 + 5
+
+
+def test_counts_are_of_their_interval_on_average_however_late_the_loop_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever slept for an interval each time would count for longer, and find rates that are too high."""
+    now, slept = [0.0], []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds + 0.125
+        if len(slept) == 4:
+            raise asyncio.CancelledError
+
+    async def count() -> None:
+        monkeypatch.setattr(asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: now[0]))
+        front = Front(SERVICES, emulated_contracts(SERVICES, planned(SERVICES, "4x2080ti")), Workers())
+        monkeypatch.setattr(asyncio, "sleep", sleep)
+        await LiveServer(front, Tracking(count_every_s=0.5)).count()
+
+    with pytest.raises(asyncio.CancelledError), monkeypatch.context():
+        asyncio.run(count())
+    assert slept == [0.5, 0.375, 0.375, 0.375]
+
+
+def test_a_planner_gives_way_to_those_that_serve() -> None:
+    before = set(active_children())
+    with planner(planned(SERVICES, "4x2080ti")) as ours:
+        [process] = set(active_children()) - before
+        assert ours.decide(()) is None
+        assert process.pid is not None
+        here, there = (os.getpriority(os.PRIO_PROCESS, pid) for pid in (0, process.pid))
+    assert there == min(here + 10, 19)
 
 
 def test_a_planner_that_is_closed_while_it_thinks_decides_nothing_and_is_not_replaced(

@@ -10,12 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.serving.frames import Ended, FrameKind, Frames, StartBatch, ended_frame, read_ended, read_run, run_frame
+from gpuyard.serving.frames import (
+    Ended,
+    FrameKind,
+    Frames,
+    StartBatch,
+    ended_frame,
+    frame,
+    read_ended,
+    read_run,
+    run_frame,
+)
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest, Timing
 from gpuyard.serving.protocol.json_bodies import format_infer, parse_infer
-from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec
+from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec, bytes_of
 
 PAIR = Contract(
     "pair", "test", (TensorSpec("a", "FP32", (2,)), TensorSpec("b", "BYTES", (1,))),
@@ -54,6 +64,26 @@ def test_numbers_arrive_as_they_were_sent(numbers: list[float], binary: bool) ->
     assert [each.content for each in found.inputs] == [raw, behind]
 
 
+@pytest.mark.parametrize(
+    ("datatype", "inside", "outside"),
+    [
+        ("UINT8", [0, 255], [-1, 256]), ("INT8", [-128, 127], [-129, 128]), ("INT32", [2**31 - 1], [2**31, -(2**40)]),
+        ("INT64", [-(2**63)], [2**63]), ("UINT64", [2**64 - 1], [-1]), ("FP32", [3.4e38, 2**24 + 1], [3.5e38, -1e300]),
+        ("FP64", [1e308], []), ("BOOL", [True], [1]),
+    ],
+)  # fmt: skip
+def test_a_number_that_a_datatype_has_no_room_for_is_refused(
+    datatype: str, inside: list[float], outside: list[float]
+) -> None:
+    """It used to become another one: 256 as UINT8 was 0."""
+    for each in inside:
+        kind = DATATYPES[datatype].numpy
+        assert bytes_of("a", datatype, 1, [each]) == np.array([each]).astype(kind).tobytes()
+    for each in outside:
+        with pytest.raises(ProtocolError, match=f"data is not 1 elements of {datatype}"):
+            bytes_of("a", datatype, 1, [each])
+
+
 @pytest.mark.parametrize("datatype", [name for name, kind in DATATYPES.items() if kind.numpy])
 def test_outputs_of_every_datatype(datatype: str) -> None:
     content = np.array([1, 0], DATATYPES[datatype].numpy).tobytes()
@@ -79,6 +109,7 @@ def test_frames_survive_being_cut_anywhere(contents: list[list[bytes]], step: in
     for number, content in enumerate(contents):
         sent += [StartBatch(1, number, 2, 3, None if number % 2 else 0.5, content), Ended(number, 0.25, 0.75, content)]
     data = b"".join(run_frame(each) if isinstance(each, StartBatch) else ended_frame(each) for each in sent)
+    assert list(Frames().feed(frame(FrameKind.UNUSABLE))) == [(FrameKind.UNUSABLE, b"")]
     frames, found = Frames(), []
     for start in range(0, len(data), step):
         for kind, body in frames.feed(data[start : start + step]):

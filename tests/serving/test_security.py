@@ -19,7 +19,7 @@ from gpuyard.serving.settings import TOKEN_VARIABLE, ServeSettings, read_token
 TOKEN = "a-very-secret-token"
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gpu-server"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "gpu-server", "127.example.org", ""])
 def test_to_be_reached_from_elsewhere_takes_tls_and_a_token(host: str, tmp_path: Path) -> None:
     pair: dict[str, Any] = {"tls_cert": tmp_path / "cert.pem", "tls_key": tmp_path / "key.pem"}
     with pytest.raises(InputError, match="needs --tls-cert, --tls-key and a token"):

@@ -82,6 +82,25 @@ def test_sigterm_lets_everybody_have_an_answer(services: Path) -> None:
             server.connect()
 
 
+def test_a_second_signal_waits_for_nobody(services: Path) -> None:
+    """A client that sends half a request holds an end in good order up for half a minute."""
+    with serving(services, "--no-replan") as server, server.connect() as client:
+        client.sendall(b"POST /v2/models/lenet1/infer HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n")
+        server.process.send_signal(signal.SIGINT)
+        eventually(lambda: refuses_connections(server), "the server is about to end")
+        assert server.process.poll() is None
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(timeout=15) == 0
+
+
+def refuses_connections(server: Running) -> bool:
+    try:
+        server.connect().close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
 def read_status(client: socket.socket) -> int:
     with client:
         return int(client.recv(65536).split(b" ", 2)[1])

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+from gpuyard.serving.applications import ASKED, Row
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest, Timing
 from gpuyard.serving.protocol.tensors import Tensor, TensorSpec
@@ -35,3 +39,13 @@ def test_rows_that_end_in_any_order_come_back_in_theirs() -> None:
         asked.finish_row(row, [b"%d" % row, b"%d!" % row], 0.0, 0.0)
     small, wide = Tensor("small", "UINT8", (3, 1), b"012"), Tensor("wide", "UINT8", (3, 2), b"0!1!2!")
     assert asked.answer() == InferAnswer((small, wide), Timing(0.0, 0.0))
+
+
+def test_time_in_batches_goes_on_through_a_stage_that_is_not_asked() -> None:
+    """Of three stages in a row, the second has its turn with every other request only."""
+    of: Any = SimpleNamespace(order=SimpleNamespace(behind=[[1], [2], []]))
+    nothing: Any = None
+    row = Row(of, nothing, 0, [ASKED, 1, 1], [0, 0, 1], [[], [], []], [0.0] * 3, [0.1, 0.0, 0.0], 3)
+    row.answered(0)
+    row.answered(1)
+    assert (row.before_s, row.waits_for, row.stages_left) == ([0.0, 0.1, 0.1], [ASKED, 0, 0], 1)

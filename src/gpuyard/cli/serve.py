@@ -148,9 +148,9 @@ def _serve(
     folder = StateFolder(state, origin) if state is not None else None
     if folder is not None:
         folder.take()
-    run(deployment, policy, settings, folder, lambda ports: print(f"ready: {ports.urls(settings)}", flush=True))
+    left = run(deployment, policy, settings, folder, lambda ports: print(f"ready: {ports.urls(settings)}", flush=True))
     if not quiet:
-        say("ended: every request has its answer")
+        say(f"ended: {left} requests have no answer" if left else "ended: every request has its answer")
 
 
 def _check_served(path: Path, deployment: Deployment) -> None:

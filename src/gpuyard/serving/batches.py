@@ -37,6 +37,8 @@ class Batch:
     begins_s: float | None
     """When the slice became free, if they already waited then; else whenever the slice hears of it."""
     decided_s: float
+    ends_s: float
+    """By the plan's figures."""
 
 
 def contents_of(batch: Batch) -> list[bytes]:

@@ -139,18 +139,18 @@ class Dispatcher:
             if turn < 0:
                 return None
             service, part.latest = rows.turn_service[turn], turn
-            size, begins_s = self._choose(service, turn, part.free_since_s, now, behind_s)
+            size, begins_s, ends_s = self._choose(service, turn, part.free_since_s, now, behind_s)
             if size:
                 break
         self._number += 1
         units = self._take(service, size)
-        part.running = Batch(self._number, part.gpu, number, turn, service, units, begins_s, now)
+        part.running = Batch(self._number, part.gpu, number, turn, service, units, begins_s, now, ends_s)
         return part.running
 
     def _choose(
         self, service: int, turn: int, free_since_s: float, now: float, behind_s: float
-    ) -> tuple[int, float | None]:
-        """How many of those who wait run, and since when; those who could not be answered in time are dropped.
+    ) -> tuple[int, float | None, float]:
+        """How many of those who wait run, since when, until when; those who could not be answered in time are dropped.
 
         A batch may have ended before this was decided, by the slice's timeline; no answer goes out before.
         """
@@ -161,9 +161,9 @@ class Dispatcher:
             begins_s = free_since_s if waited else now
             ends_s = max(begins_s + self._rows.planned_s[turn][size], now)
             if not is_too_late(queue[0].deadline_s, ends_s, LATE_LOOKS * behind_s):
-                return size, begins_s if waited else None
+                return size, begins_s if waited else None, ends_s
             self._drop_oldest(service)
-        return 0, None
+        return 0, None, now
 
     def _drop_oldest(self, service: int) -> None:
         [unit] = self._take(service, 1)
@@ -219,7 +219,10 @@ class Dispatcher:
         self._count_able()
 
     def wait_again(self, service: int, units: Sequence[Unit], now: float) -> list[Batch]:
-        """Let units that have already been taken wait before all others."""
+        """Let units that have already been taken wait before all others: since now, for slices that are idle."""
+        for part in self._slices:
+            if part.running is None:
+                part.free_since_s = max(part.free_since_s, now)
         self._queues[service].extendleft(reversed(units))
         self.waiting[service] += len(units)
         return self.start_idle(service, now)

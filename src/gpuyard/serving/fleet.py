@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from gpuyard.serving.frames import FrameKind, Frames, frame, number_frame
+from gpuyard.serving.notes import note
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 5.0
 """Before a process that died is replaced; doubled each time it dies before it was ready."""
@@ -23,7 +24,7 @@ class Workers:
     executor: str = "emulated"
     options: dict[str, Any] = field(default_factory=dict)
     stuck_s: float = 5.0
-    """A process that has not ended a batch by then is taken to be stuck, and replaced."""
+    """A process that has not ended a batch so long after it should have, by the plan, is stuck, and replaced."""
 
     def command(self, fileno: int, gpu: int) -> list[str]:
         """The command line of one."""
@@ -98,18 +99,21 @@ class Fleet:
         """Keep a process for a GPU until cancelled."""
         pause_s = FIRST_PAUSE_S
         while True:
-            ready = await self._live(gpu)
-            self.replaced += 1
+            ready = False
+            try:
+                ready = await self._live(gpu)
+            except OSError as error:  # this machine has no file or process left for it: later, it may have
+                note(f"no process can be started for GPU {gpu}: {error.strerror or error}")
+            else:
+                self.replaced += 1
+            if ready:
+                note(f"the process of GPU {gpu} has died; another one takes over")
             pause_s = FIRST_PAUSE_S if ready else min(pause_s * 2, LONGEST_PAUSE_S)
             await asyncio.sleep(pause_s)
 
     async def _live(self, gpu: int) -> bool:
         """The life of one process; whether it was ever ready."""
-        ours, theirs = socket.socketpair()
-        process = await asyncio.create_subprocess_exec(
-            *self.workers.command(theirs.fileno(), gpu), pass_fds=[theirs.fileno()], stdin=asyncio.subprocess.DEVNULL
-        )
-        theirs.close()
+        process, ours = await self._start(gpu)
         link = _Link(lambda kind, body: self._on_frame(gpu, kind, body))
         await asyncio.get_running_loop().create_connection(lambda: link, sock=ours)
         self._links[gpu] = link
@@ -124,6 +128,20 @@ class Fleet:
             self._on_lost(gpu)
             await _end(process)
         return link.ready
+
+    async def _start(self, gpu: int) -> tuple[asyncio.subprocess.Process, socket.socket]:
+        """A process, and our end of the socket to it."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *self.workers.command(number, gpu), pass_fds=[number], stdin=asyncio.subprocess.DEVNULL
+                )
+            except BaseException:
+                ours.close()
+                raise
+        return process, ours
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

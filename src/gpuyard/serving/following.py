@@ -35,9 +35,11 @@ class LiveServer:
 
     async def count(self) -> None:
         """Count requests, interval by interval, also while a decision is being made."""
-        before = self._arrived()
+        before, every_s = self._arrived(), self._tracking.count_every_s
+        due_s = self._loop.time()
         while True:
-            await asyncio.sleep(self._tracking.count_every_s)
+            due_s += every_s  # whoever slept for so long each time would count for longer, and find higher rates
+            await asyncio.sleep(due_s - self._loop.time())
             now = self._arrived()
             self._counts.append({name: count - before[name] for name, count in now.items()})
             before = now

@@ -24,6 +24,8 @@ class FrameKind(IntEnum):
     """From a GPU process: a batch and what came out."""
     FAILED = 6
     """From a GPU process: a batch that nothing came out of, and why."""
+    UNUSABLE = 7
+    """From a GPU process: why its slices cannot get ready, and it ends."""
 
 
 _HEAD = Struct("<IB")

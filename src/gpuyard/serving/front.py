@@ -73,6 +73,8 @@ class Front:
         self.draining = False
         self.on_change: Callable[[Deployment], None] = lambda _: None
         """Called with every deployment that has come into force."""
+        self.on_unusable: Callable[[str], None] = lambda _: None
+        """Called with why slices cannot get ready."""
         self.unloaded: set[str] = set()
         """Services that a client has switched off."""
         self.switches = 0
@@ -193,7 +195,7 @@ class Front:
         now = monotonic()
         self._run(self._dispatcher.expire(now))
         self._drop_late()
-        for gpu in {each.gpu for each in self._running.values() if now - each.decided_s > self._workers.stuck_s}:
+        for gpu in {each.gpu for each in self._running.values() if now - each.ends_s > self._workers.stuck_s}:
             self.fleet.kill(gpu)
 
     def _drop_late(self) -> None:
@@ -218,6 +220,8 @@ class Front:
             self._on_failed(*read_number(body))
         elif kind is FrameKind.PREPARED:
             self._on_prepared(gpu, read_number(body)[0])
+        elif kind is FrameKind.UNUSABLE:
+            self.on_unusable(body.decode())
 
     def _on_prepared(self, gpu: int, number: int) -> None:
         for version in (self._now, self._next):

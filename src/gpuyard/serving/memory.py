@@ -1,8 +1,9 @@
-"""The memory that clients may take together, and how it goes back to the machine."""
+"""The memory that clients may take together, how it goes back to the machine, and the files that connections take."""
 
 from __future__ import annotations
 
 import ctypes
+import resource
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,14 @@ WORTH_TRIMMING = 32 << 20
 """Bytes that must have been given back before it pays to tidy up while more come."""
 WORTH_WHEN_QUIET = 1 << 20
 """The same while none come. A byte that is counted may have been kept several times: as it came, and as it was read."""
+
+
+def allow_files(wanted: int) -> None:
+    """Let this process have so many files open, as far as that is its own decision: often it begins with 1024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if resource.RLIM_INFINITY != soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 class Reserve:

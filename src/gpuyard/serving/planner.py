@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from gpuyard.policies.partition.interface import Partition
 from gpuyard.policies.partition.replanning import Counts, Replanner
 from gpuyard.policies.partition.tracking import Tracking
 
+GIVING_WAY = 10
+"""By how much a process that revises plans is nicer than those that serve: it has a whole period, requests have not."""
 LOST = "gpuyard: the process that revises plans has died; another one takes over, now and whenever that happens"
 
 
@@ -96,7 +99,9 @@ class PlannerProcess:
 
 def _answer(front: Connection, replanner: Replanner) -> None:
     """The process: takes in the counts of a period, answers with a deployment or None."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    os.nice(GIVING_WAY)
     while True:
         try:
             found = replanner.decide(front.recv())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -26,7 +26,8 @@ SUFFIXES = ("pt2", "pt")
 class _Tensor(Strict):
     name: str = Field(min_length=1)
     datatype: str
-    shape: list[int]
+    shape: list[Annotated[int, Field(ge=1)]]
+    """Without the batch."""
 
 
 class _Model(Strict):
@@ -71,4 +72,6 @@ def _specs(path: Path, tensors: list[_Tensor]) -> tuple[TensorSpec, ...]:
         if each.datatype not in DTYPES:
             rule, hint = "is not a datatype of a model", f"One of {', '.join(DTYPES)}"
             raise InputError(rule, file=path.with_suffix(".json"), field=each.name, value=each.datatype, hint=hint)
+        if sum(other.name == each.name for other in tensors) > 1:
+            raise InputError("stands twice", file=path.with_suffix(".json"), field="name", value=each.name)
     return tuple(TensorSpec(each.name, each.datatype, tuple(each.shape)) for each in tensors)

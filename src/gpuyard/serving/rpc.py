@@ -31,7 +31,7 @@ class GrpcService:
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a gRPC server needs to call the methods: as streams of bytes, so that reading waits for a place."""
         found = {name: grpc.stream_stream_rpc_method_handler(self._handler(name)) for name in METHODS}
-        found[STREAM] = grpc.stream_stream_rpc_method_handler(_aborting(self._stream))
+        found[STREAM] = grpc.stream_stream_rpc_method_handler(aborting(self._stream))
         return grpc.method_handlers_generic_handler(SERVICE, found)
 
     def _handler(self, name: str) -> Call:
@@ -41,7 +41,7 @@ class GrpcService:
         async def call(_requests: Any, context: Any) -> None:
             await self._calls.write(context, await answer(await self._calls.read(context, kind)))
 
-        return _aborting(call)
+        return aborting(call)
 
     async def _server_live(self, _request: Any) -> Any:
         return self._messages["ServerLiveResponse"](live=True)
@@ -121,14 +121,18 @@ class GrpcService:
             return response(error_message=str(error), infer_response=told)
 
 
-def _aborting(call: Call) -> Call:
+def aborting(call: Call) -> Call:
     """A call that ends with the status of what it raises."""
 
     async def found(requests: Any, context: Any) -> None:
+        refusal: ProtocolError | None = None
         try:
             await call(requests, context)
         except ProtocolError as error:
-            await context.abort(getattr(grpc.StatusCode, error.status.grpc), str(error))
+            # gRPC keeps what `abort` raises, and with it this one, whose frames have the message: large ones piled up.
+            refusal = error.with_traceback(None)
+        if refusal is not None:
+            await context.abort(getattr(grpc.StatusCode, refusal.status.grpc), str(refusal))
 
     return found
 

@@ -7,7 +7,9 @@ import gc
 import os
 import signal
 import ssl
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +30,9 @@ from gpuyard.serving.http.connection import Connection
 from gpuyard.serving.http.routes import Routes
 from gpuyard.serving.http.site import Site
 from gpuyard.serving.interface import Interface
-from gpuyard.serving.memory import Reserve
+from gpuyard.serving.memory import Reserve, allow_files
 from gpuyard.serving.metrics import Metrics
+from gpuyard.serving.notes import note
 from gpuyard.serving.planner import ServingPlanner
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.stage_tensors import application_contract
@@ -41,6 +44,10 @@ from gpuyard.serving.state import StateFolder
 TICK_S = 0.02
 BACKLOG = 1024
 LAST_LOOKS = 5
+LONGEST_TURN_S = 0.0005
+"""That another thread takes of the interpreter while requests wait, as when a plan is written down."""
+FILES = 1024
+"""That a server has open besides connections, at most: sockets to GPU processes, and what they are started with."""
 TORCH_STUCK_S = 60.0
 """For real models, which may take any time."""
 
@@ -82,13 +89,21 @@ class Server:
         )  # fmt: skip
         self._ready = asyncio.Event()
         self._stop = asyncio.Event()
+        self._draining: asyncio.Task[None] | None = None
+        self._unusable = ""
+        """Why what is to be served cannot be."""
+        self._keeper = ThreadPoolExecutor(1)
+        self._kept: asyncio.Future[None] | None = None
+        """That the plan in force is in the state folder, which takes longer than a request may wait."""
 
     def stop(self) -> None:
-        """End in good order."""
+        """End in good order; called again, do not wait for whoever is due an answer."""
+        if self._draining is not None:
+            self._draining.cancel()
         self._stop.set()
 
-    async def run(self, say_ready: Callable[[Ports], None]) -> None:
-        """Serve until `stop` is called or a signal comes."""
+    async def run(self, say_ready: Callable[[Ports], None]) -> int:
+        """Serve until `stop` is called or a signal comes; returns how many requests are left without an answer."""
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self.stop)
@@ -98,19 +113,26 @@ class Server:
         try:
             await self._serve(lambda: say_ready(Ports(http.sockets[0].getsockname()[1], grpc_port)))
         finally:
-            await self._drain(http, rpc)
+            self._draining = asyncio.create_task(self._drain(http, rpc))
+            await asyncio.wait([self._draining])
+            await rpc.stop(None)
             for task in background:
                 task.cancel()
             await asyncio.gather(*background, return_exceptions=True)
             await self.front.fleet.close()
+            await self._until_kept()
+        if self._unusable:
+            raise InputError(self._unusable, field="models", value=str(self._settings.models))
+        return self.front.pending
 
     async def _serve(self, say_ready: Callable[[], None]) -> None:
         """Deploy, follow the rates, and wait for the end."""
-        self.front.on_change = self._on_change
+        self.front.on_change, self.front.on_unusable = self._on_change, self._on_unusable
         self.front.deploy(self._deployment)
         waiting = [asyncio.create_task(each.wait()) for each in (self._ready, self._stop)]
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if self._ready.is_set():
+            await self._until_kept()
             async with self._followed():
                 gc.collect()
                 gc.freeze()  # looking through all that is loaded would hold requests up for some 20 ms each time
@@ -133,7 +155,9 @@ class Server:
         if settings.tls_cert is not None:
             context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
             try:
-                context.load_cert_chain(settings.tls_cert, settings.tls_key)
+                context.load_cert_chain(
+                    settings.tls_cert, settings.tls_key, password=""
+                )  # or OpenSSL would ask for one
             except (OSError, ssl.SSLError) as error:
                 raise InputError(f"cannot be used: {error}", field="tls_cert", value=str(settings.tls_cert)) from None
         try:
@@ -161,7 +185,20 @@ class Server:
     def _on_change(self, deployment: Deployment) -> None:
         self._ready.set()
         if self._state is not None:
-            self._state.keep(deployment)
+            loop = asyncio.get_running_loop()
+            self._kept = loop.run_in_executor(self._keeper, self._state.keep, deployment)
+
+    async def _until_kept(self) -> None:
+        if self._kept is not None:
+            await self._kept
+
+    def _on_unusable(self, why: str) -> None:
+        """A model is of no use: a server that has never served ends, any other goes on as it is."""
+        if self._ready.is_set():
+            note(f"slices cannot get ready: {why}; it is tried again")
+        else:
+            self._unusable = why
+            self.stop()
 
     async def _tick(self) -> None:
         while True:
@@ -194,11 +231,13 @@ def _models(deployment: Deployment, settings: ServeSettings) -> tuple[dict[str, 
 def serve(
     origin: Deployment, policy: Partition, settings: ServeSettings, state: StateFolder | None,
     say_ready: Callable[[Ports], None],
-) -> None:  # fmt: skip
-    """Serve a deployment until a signal comes."""
+) -> int:  # fmt: skip
+    """Serve a deployment until a signal comes; returns how many requests are left without an answer."""
 
-    async def run() -> None:
-        await Server(origin, policy, settings, state).run(say_ready)
+    async def run() -> int:
+        return await Server(origin, policy, settings, state).run(say_ready)
 
     os.environ.pop(TOKEN_VARIABLE, None)  # no process that is started from here needs it
-    uvloop.run(run())
+    sys.setswitchinterval(LONGEST_TURN_S)
+    allow_files(FILES + 2 * settings.limits.connections)
+    return uvloop.run(run())

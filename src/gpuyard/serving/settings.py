@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ from gpuyard.serving.http.values import HttpLimits
 
 TOKEN_VARIABLE = "GPUYARD_SERVE_TOKEN"  # noqa: S105
 """Where the token is, unless a file has it. An argument would show it to everybody on the machine."""
-LOOPBACK = ("localhost", "::1")
 LONGEST_PORT = 65535
 
 
@@ -57,7 +57,10 @@ class ServeSettings:
     @property
     def is_local(self) -> bool:
         """Whether only this machine can reach it."""
-        return self.host in LOOPBACK or self.host.startswith("127.")
+        try:
+            return self.host == "localhost" or ip_address(self.host).is_loopback
+        except ValueError:  # another name, wherever it leads
+            return False
 
     def tls(self) -> tuple[bytes, bytes] | None:
         """The key and the certificates, if there are."""

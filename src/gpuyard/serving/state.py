@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.deployment_files import load_plan, save_plan
 from gpuyard.profiles.step_files import write_whole
+from gpuyard.serving.notes import note
 
 PLAN, ORIGIN = "deployment.json", "origin.json"
 
@@ -50,8 +50,14 @@ class StateFolder:
         try:
             return load_plan(self._folder / PLAN) if self._known() == self._digest else None
         except InputError as error:
-            _tell(f"the state folder is damaged and does not count: {error}")
+            note(f"the state folder is damaged and does not count: {error}")
             return None
+
+    def _is_ours(self) -> bool:
+        try:
+            return self._known() == self._digest
+        except InputError:
+            return False
 
     def _known(self) -> str | None:
         """Of what origin the deployment is."""
@@ -64,7 +70,10 @@ class StateFolder:
             raise InputError(f"cannot be read: {' '.join(str(error).split())}", file=path) from None
 
     def save(self, deployment: Deployment) -> None:
-        """Keep a deployment, whole or not at all."""
+        """Keep a deployment, whole or not at all; no other is taken for it, wherever this ends."""
+        if not self._is_ours():
+            with suppress(OSError):
+                (self._folder / ORIGIN).unlink(missing_ok=True)
         save_plan(deployment, self._folder / PLAN)
         write_whole(self._folder / ORIGIN, json.dumps({"sha256": self._digest}) + "\n")
 
@@ -73,9 +82,4 @@ class StateFolder:
         try:
             self.save(deployment)
         except InputError as error:
-            _tell(f"the plan in force is not kept: {error}")
-
-
-def _tell(text: str) -> None:
-    with suppress(OSError):  # nobody may be there to read it
-        print(f"note: {text}", file=sys.stderr, flush=True)
+            note(f"the plan in force is not kept: {error}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +16,16 @@ class Failed:
 
     number: int
     why: str
+
+
+def end_with_the_front_end() -> None:
+    """Let signals be the front end's: a terminal and systemd send them to all processes, and it has answers to give."""
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+
+
+class UnusableError(Exception):
+    """A slice cannot get ready, and why."""
 
 
 @dataclass(frozen=True)

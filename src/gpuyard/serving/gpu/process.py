@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import select
-import signal
 import socket
 import sys
 from collections.abc import Iterator
 from time import monotonic
 from typing import Any
 
-from gpuyard.serving.frames import Ended, FrameKind, Frames, ended_frame, number_frame, read_number, read_run
-from gpuyard.serving.gpu.executor import Executor, SlicePlan
+from gpuyard.serving.frames import Ended, FrameKind, Frames, ended_frame, frame, number_frame, read_number, read_run
+from gpuyard.serving.gpu.executor import Executor, SlicePlan, UnusableError, end_with_the_front_end
 
 CHUNK = 1 << 18
 
@@ -75,16 +74,24 @@ class GpuProcess:
                 yield number_frame(FrameKind.FAILED, each.number, each.why)
 
 
+def _with_a_low_number(inherited: socket.socket) -> socket.socket:
+    """The same socket: `select` takes no number above 1023, as those are of a front end with many connections."""
+    with inherited:
+        return inherited.dup()
+
+
 def main(arguments: list[str]) -> None:
     """Serve one GPU over an inherited socket."""
     number, kind, options = arguments
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the front end decides when it is over
-    with socket.socket(fileno=int(number)) as front:
+    end_with_the_front_end()
+    with _with_a_low_number(socket.socket(fileno=int(number))) as front:
         executor = executor_of(kind, json.loads(options))
         try:
             GpuProcess(front, executor).serve()
-        except (BrokenPipeError, ConnectionResetError):
-            pass  # the front end is gone
+        except UnusableError as error:
+            front.sendall(frame(FrameKind.UNUSABLE, str(error).encode()))
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            pass  # the front end is gone, or the process of a slice: this one has no use any more
         finally:
             executor.close()
 

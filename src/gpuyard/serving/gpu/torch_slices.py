@@ -9,7 +9,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from gpuyard.serving.frames import Ended, StartBatch
-from gpuyard.serving.gpu.executor import Failed, SlicePlan
+from gpuyard.serving.gpu.executor import Failed, SlicePlan, UnusableError
 from gpuyard.serving.gpu.torch_worker import BatchJob, ModelFile, Result, Share, work
 
 Key = tuple[int, int]
@@ -91,7 +91,7 @@ class TorchSlices:
     def _take(self, key: Key, result: Result) -> None:
         if result.number is None:
             if result.error:
-                raise RuntimeError(result.error)  # a model that cannot be loaded: this process is of no use
+                raise UnusableError(result.error)
             self._loading.get(key[0], set()).discard(key)
             return
         self._busy.discard(key)
@@ -110,4 +110,4 @@ class TorchSlices:
         """End all processes."""
         for process, connection in self._workers.values():
             connection.close()
-            process.terminate()
+            process.kill()

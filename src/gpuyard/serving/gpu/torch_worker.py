@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import signal
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from time import monotonic
 from typing import Any
+
+from gpuyard.serving.gpu.executor import UnusableError, end_with_the_front_end
 
 DTYPES = {
     "BOOL": "bool", "UINT8": "uint8", "INT8": "int8", "INT16": "int16", "INT32": "int32", "INT64": "int64",
@@ -69,20 +72,18 @@ class Result:
 
 def work(front: Connection, files: dict[str, ModelFile], share: Share) -> None:
     """Load models, then run batches until the pipe is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_the_front_end()
     share.take()
-    try:
-        models = {name: _Model(file, share.device) for name, file in files.items()}
-    except Exception as error:
-        front.send(Result(error=f"a model cannot be loaded: {error}"))
-        return
-    front.send(Result())
-    while True:
+    with suppress(EOFError, BrokenPipeError):  # whoever asked is gone
         try:
+            models = {name: _Model(file, share.device) for name, file in files.items()}
+        except UnusableError as error:
+            front.send(Result(error=str(error)))
+            return
+        front.send(Result())
+        while True:
             job: BatchJob = front.recv()
             front.send(_run(models[job.model], job))
-        except (EOFError, BrokenPipeError):
-            return
 
 
 def _run(model: _Model, job: BatchJob) -> Result:
@@ -102,10 +103,14 @@ class _Model:
 
         self._torch, self._file, self._device = torch, file, device
         torch.set_num_threads(1)
-        self._model = self._load(file.path)
+        try:
+            self._model = self._load(file.path)
+        except Exception as error:  # of whatever is in the file
+            raise UnusableError(f"{file.path} cannot be loaded: {' '.join(str(error).split())}"[:500]) from None
 
     def _load(self, path: str) -> Any:
         if path.endswith(".pt2"):
+            logging.getLogger("torch.export").setLevel(logging.CRITICAL)  # what is raised says it in one line
             return self._torch.export.load(path).module().to(self._device)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # TorchScript is on its way out, and so will be these files

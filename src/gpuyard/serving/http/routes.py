@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import zlib
 from collections.abc import Callable
 
@@ -11,15 +12,17 @@ from gpuyard.serving.http.paths import parts_of, split_model
 from gpuyard.serving.http.values import HEAD, HttpLimits, Request, Response, error_response, json_response
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.metrics import CONTENT_TYPE, Metrics
+from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError, Status, invalid
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest
-from gpuyard.serving.protocol.json_bodies import format_infer, parse_infer, parse_object
+from gpuyard.serving.protocol.json_bodies import format_infer, parse_infer, parse_object, too_large
 
 Respond = Callable[[Response], None]
 Found = tuple[bytes, Callable[[Request, Respond], Response | None]]
 """What a path is for: a method, and how to answer it."""
 OK = Response(200)
 GET, POST = b"GET", b"POST"
+MOST_DIGITS = 20
 ALLOWED = {GET: (GET, HEAD), POST: (POST,)}
 
 
@@ -35,6 +38,9 @@ class Routes:
             response = self._route(request, respond)
         except ProtocolError as error:
             response = error_response(error)
+        except Exception as error:  # a fault of ours, and no reason to let a client wait for ever
+            traceback.print_exc()
+            response = error_response(ProtocolError(Status.INTERNAL, f"the server has failed: {type(error).__name__}"))
         if response is not None:
             self._metrics.count_response(response.status)
             respond(response)
@@ -105,9 +111,9 @@ class Routes:
 
     def _infer(self, request: Request, name: str, version: str, respond: Respond) -> None:
         contract = self._interface.contract(name, version)
-        body, length = self._body(request), request.headers.get(b"inference-header-content-length")
-        if length is not None and not length.isdigit():
-            raise invalid("Inference-Header-Content-Length is not a number")
+        body, length = self._body(request, contract), request.headers.get(b"inference-header-content-length")
+        if length is not None and not (length.isdigit() and len(length) < MOST_DIGITS):
+            raise invalid("Inference-Header-Content-Length is not a number of bytes")
         front = self._interface.front
         asked = front.needed(parse_infer(contract, body, None if length is None else int(length)))
 
@@ -118,19 +124,23 @@ class Routes:
 
         front.infer(asked, done)
 
-    def _body(self, request: Request) -> bytes:
-        """The body, unpacked; what it would unpack to is bounded like any body."""
-        encoding = request.headers.get(b"content-encoding", b"identity").lower()
+    def _body(self, request: Request, contract: Contract) -> bytes:
+        """The body, unpacked; what it would unpack to is bounded like any body, by what the model can take."""
+        encoding, most = request.headers.get(b"content-encoding", b"identity").lower(), self._limits.body_bytes
         if encoding == b"identity":
+            if len(request.body) > contract.most_bytes:
+                raise too_large(contract)
             return request.body
         if encoding not in ENCODINGS:
             raise ProtocolError(Status.WRONG_ENCODING, "Content-Encoding must be gzip, deflate or identity")
         try:
-            body = unpack(request.body, encoding, self._limits.body_bytes + 1)
+            body = unpack(request.body, encoding, int(min(most, contract.most_bytes)) + 1)
         except zlib.error as error:
             raise invalid(f"the body is not {encoding.decode()}: {error}") from None
-        if len(body) > self._limits.body_bytes:
-            raise ProtocolError(Status.TOO_LARGE, f"a body has at most {self._limits.body_bytes} bytes")
+        if len(body) > most:
+            raise ProtocolError(Status.TOO_LARGE, f"a body has at most {most} bytes")
+        if len(body) > contract.most_bytes:
+            raise too_large(contract)
         return body
 
 

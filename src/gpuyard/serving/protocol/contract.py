@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf, prod
 from typing import Any
 
 from gpuyard.serving.protocol.tensors import DATATYPES, TensorSpec
 
 VERSION = "1"
 """Every model has this version only."""
+NUMBER_BYTES = 64
+"""That a number takes in JSON at most, with all that is between it and the next."""
+SPARE_VALUES, SPARE_BYTES = 10_000, 1 << 16
+"""For all of a request that is no tensor."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,18 @@ class Contract:
     def row_bytes(self) -> int:
         """Bytes of all inputs of one row."""
         return sum(each.row_bytes for each in self.inputs)
+
+    @cached_property
+    def most_values(self) -> float:
+        """What JSON has of commas and brackets in any request, and more."""
+        return SPARE_VALUES + self.max_batch * sum(_elements(each) + _lists(each) for each in self.inputs)
+
+    @cached_property
+    def most_bytes(self) -> float:
+        """Of a body of HTTP, even where each number stands on an indented line of its own."""
+        return SPARE_BYTES + self.max_batch * sum(
+            each.row_bytes + NUMBER_BYTES * _elements(each) for each in self.inputs
+        )
 
     def metadata(self) -> dict[str, Any]:
         """What the protocol calls a model's metadata; the first dimension is the batch."""
@@ -51,6 +69,16 @@ class Contract:
             "dynamic_batching": {"preferred_batch_size": sorted(set(batches))},
             "parameters": {name: {"string_value": text} for name, text in self.about.items()},
         }
+
+
+def _elements(spec: TensorSpec) -> float:
+    """Of one row; texts may be of any length, and have commas."""
+    return prod(spec.shape) if DATATYPES[spec.datatype].size else inf
+
+
+def _lists(spec: TensorSpec) -> int:
+    """Of one row, where each dimension is a list of lists."""
+    return sum(prod(spec.shape[:end]) for end in range(len(spec.shape)))
 
 
 def _described(spec: TensorSpec) -> dict[str, Any]:

@@ -24,6 +24,12 @@ from gpuyard.serving.protocol.tensors import DATATYPES, Tensor, TensorSpec, byte
 
 def read_infer(contract: Contract, message: Any) -> InferRequest:
     """A request; tensors come as raw bytes, all of them, or each in its contents."""
+    for what, given, known in (
+        ("inputs", message.inputs, contract.inputs),
+        ("outputs", message.outputs, contract.outputs),
+    ):
+        if len(given) > len(known):
+            raise invalid(f"there are {len(given)} {what}, and model '{contract.name}' has {len(known)}")
     for each in message.inputs:
         check_parameters(f"input '{each.name}'", each.parameters)
     raw = message.raw_input_contents
@@ -45,9 +51,11 @@ def _from_contents(spec: TensorSpec, contract: Contract, given: Any) -> Tensor:
     field = DATATYPES[given.datatype].contents
     if not field:
         raise invalid(f"input '{spec.name}': {given.datatype} comes in raw_input_contents only")
-    data = list(getattr(given.contents, field))
+    data, count = getattr(given.contents, field), prod(given.shape)
+    if len(data) != count:
+        raise invalid(f"input '{spec.name}' has {len(data)} elements in {field}, and its shape has {count}")
     return Tensor(
-        spec.name, given.datatype, tuple(given.shape), bytes_of(spec.name, given.datatype, prod(given.shape), data)
+        spec.name, given.datatype, tuple(given.shape), bytes_of(spec.name, given.datatype, count, list(data))
     )  # fmt: skip
 
 

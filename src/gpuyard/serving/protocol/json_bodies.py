@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from gpuyard.serving.protocol.contract import VERSION, Contract
-from gpuyard.serving.protocol.errors import invalid
+from gpuyard.serving.protocol.errors import ProtocolError, Status, invalid
 from gpuyard.serving.protocol.inference import (
     InferAnswer,
     InferRequest,
@@ -27,7 +27,10 @@ def parse_infer(contract: Contract, body: bytes, json_length: int | None = None)
     """Read a request; `json_length` is where the JSON ends and the binary tensors begin."""
     if json_length is not None and not 0 <= json_length <= len(body):
         raise invalid(f"Inference-Header-Content-Length is {json_length}, and the body has {len(body)} bytes")
-    head = parse_object(body if json_length is None else body[:json_length])
+    text = body if json_length is None else body[:json_length]
+    if sum(map(text.count, (b",", b"[", b"{"))) > contract.most_values:
+        raise too_large(contract)
+    head = parse_object(text)
     behind = _Behind(body, len(body) if json_length is None else json_length)
     inputs = tuple(_input(contract, each, behind) for each in _list(head, "inputs"))
     behind.check_end()
@@ -36,6 +39,14 @@ def parse_infer(contract: Contract, body: bytes, json_length: int | None = None)
     binary = _binary(contract, head, outputs)
     rows, request_id = check_complete(contract, inputs), check_id(_text(head, "id"))
     return InferRequest(contract.name, rows, inputs, request_id, names, binary)
+
+
+def too_large(contract: Contract) -> ProtocolError:
+    """What is said to a body that no request for a model can have: to read it would take seconds, and its size in
+    memory many times.
+    """
+    text = f"a request for '{contract.name}' has at most {contract.max_batch} rows, and is not as large as this one"
+    return ProtocolError(Status.TOO_LARGE, text)
 
 
 def parse_object(text: bytes) -> dict[str, Any]:

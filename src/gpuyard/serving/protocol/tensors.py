@@ -97,12 +97,22 @@ def bytes_of(name: str, datatype: str, count: int, data: Any) -> bytes:
     try:
         found = np.array(data)
         right = found.size == count and (count == 0 or found.dtype.kind in _KINDS[datatype[0]])
-        content = found.astype(DATATYPES[datatype].numpy, casting="unsafe").tobytes() if right else b""
+        with np.errstate(over="ignore"):
+            elements = found.astype(DATATYPES[datatype].numpy if right else found.dtype, casting="unsafe")
+        right = right and _holds(elements, found)
     except (ValueError, TypeError, OverflowError):
         right = False
     if not right:
         raise invalid(f"input '{name}': data is not {count} elements of {datatype}")
-    return content
+    return elements.tobytes()
+
+
+def _holds(elements: Any, given: Any) -> bool:
+    """Whether a datatype has room for what was given; a fraction may be rounded, but not become infinite."""
+    import numpy as np
+
+    exact = elements.dtype.kind != "f"
+    return bool((elements == given).all() if exact else (np.isfinite(elements) == np.isfinite(given)).all())
 
 
 _KINDS = {"B": "b", "U": "ui", "I": "ui", "F": "uif"}
