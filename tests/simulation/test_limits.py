@@ -83,6 +83,13 @@ def outages(*failures: Failure) -> list[NodeEvent]:
     return node_events(Cluster.parse("2x8"), Options(failures=failures))
 
 
+def test_a_job_that_arrives_in_ages_is_named() -> None:
+    with pytest.raises(InputError, match="rounds until job 1 could end"):
+        gpuyard.simulate(
+            "1x8", Workload.from_jobs([Job(0, 0, 1, "res50", duration_s=60), Job(1, 1e15, 1, "res50", duration_s=60)])
+        )
+
+
 def test_outages_of_a_node_that_overlap_or_touch_are_one() -> None:
     assert outages(Failure(0, 0, 10), Failure(0, 5, 20), Failure(0, 25, 5), Failure(1, 5, 1)) == [
         NodeEvent(0, 0, True),

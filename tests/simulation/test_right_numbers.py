@@ -200,6 +200,19 @@ def test_a_move_does_not_spare_a_job_the_rest_of_its_start(migration_cost_s: flo
     assert finishes(done)[1] == pytest.approx(400 + HOUR + migration_cost_s)
 
 
+def test_an_order_is_told_of_the_longest_wait_and_not_of_the_last() -> None:
+    """Job 0 waits 3000 s for job 1, and later 300 s for job 2."""
+    seen: list[float] = []
+
+    def watching(snapshot: Snapshot) -> Floats:
+        seen.append(float(snapshot.longest_past_wait_s[list(snapshot.job_id).index(0)]))
+        return snapshot.arrival_s
+
+    jobs = [job(0), job(1, hours=2900 / HOUR, priority=1), job(2, at=3600, hours=200 / HOUR, priority=1)]
+    run(NODE, jobs, Policy("watching", watching, Tune()))
+    assert max(seen) == seen[-1] == 3000.0
+
+
 def test_arrivals_go_on_until_the_last_measured_job_has_finished() -> None:
     """LAS prefers newcomers: without them the last measured jobs would end too soon."""
     few, many = (gpuyard.generate(jobs=jobs, load=0.8) for jobs in (120, 1000))
