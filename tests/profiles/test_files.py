@@ -24,7 +24,7 @@ models:
 def load(tmp_path: Path, text: str) -> Zoo:
     path = tmp_path / "mine.yaml"
     path.write_text(text, encoding="utf-8")
-    return load_zoo([path])
+    return load_zoo([str(path)])
 
 
 def test_own_profile_joins_the_zoo(tmp_path: Path) -> None:

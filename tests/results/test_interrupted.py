@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.results import load_run
+from gpuyard.results.writing import put_in_place
 
 from .builder import three_jobs
 
@@ -97,3 +98,11 @@ def test_an_interrupt_leaves_a_whole_run_or_none(tmp_path: Path, delay: float) -
     assert leftovers(tmp_path) in ([], ["new"])
     if (tmp_path / "new").exists():
         assert load_run(tmp_path / "new").timeline.height == 300_000
+
+
+def test_a_run_that_cannot_be_replaced_is_back_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "old").touch()
+    with pytest.raises(FileNotFoundError):
+        put_in_place(tmp_path / "gone", tmp_path / "run", tmp_path / ".aside")
+    assert [path.relative_to(tmp_path).as_posix() for path in sorted(tmp_path.rglob("*"))] == ["run", "run/old"]

@@ -8,7 +8,9 @@ import pytest
 
 import gpuyard
 from gpuyard import Cluster, InputError, Job, Options, Workload
+from gpuyard.profiles import load_zoo
 from gpuyard.simulation.failures import NodeEvent, node_events
+from gpuyard.simulation.limits import check_rounds
 from gpuyard.simulation.options import Failure
 from gpuyard.simulation.study import Study, prepare
 
@@ -79,8 +81,20 @@ def test_a_job_that_lasts_for_ages_is_named() -> None:
         study(Options(), ages)
 
 
+def test_iterations_last_as_long_as_the_model_says() -> None:
+    """10^13 iterations of 11 ms are 3.7 * 10^8 rounds of five minutes: few enough."""
+    check_rounds(Workload.from_jobs([Job(0, 0.0, 1, "lstm", iterations=1e13)]), 300.0, load_zoo())
+
+
 def outages(*failures: Failure) -> list[NodeEvent]:
     return node_events(Cluster.parse("2x8"), Options(failures=failures))
+
+
+def test_a_job_that_arrives_in_ages_is_named() -> None:
+    with pytest.raises(InputError, match="rounds until job 1 could end"):
+        gpuyard.simulate(
+            "1x8", Workload.from_jobs([Job(0, 0, 1, "res50", duration_s=60), Job(1, 1e15, 1, "res50", duration_s=60)])
+        )
 
 
 def test_outages_of_a_node_that_overlap_or_touch_are_one() -> None:

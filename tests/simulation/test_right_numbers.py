@@ -185,6 +185,34 @@ def test_a_spread_job_is_moved_only_when_that_pays_from_now_on() -> None:
         assert (finishes(done)[2] or 0.0) <= (finishes(stay)[2] or 0.0) + 1e-6
 
 
+@pytest.mark.parametrize("migration_cost_s", [0.0, 50.0])
+def test_a_move_does_not_spare_a_job_the_rest_of_its_start(migration_cost_s: float) -> None:
+    """One GPU is taken for good. At 300 s "new" takes one of the two of "moved", which has 100 s of its start to come
+    and goes on beside it; "hungry", for which it was to make room, finds too few CPUs.
+    """
+    jobs = [
+        job(0, "deepspeech", priority=1), job(1, "gnmt", gpus=2),
+        job(2, "gnmt", at=300, priority=1), job(3, "res18", at=300, gpus=2, priority=1),
+    ]  # fmt: skip
+    options = Options(start_cost_s=400.0, migration_cost_s=migration_cost_s)
+    done = run(cluster("1x4", "cpus=12,memory=1000GB,storage=1000MB/s"), jobs, "fifo+greedy", options)
+    assert [span["ended"] for span in spans(done, 1)] == ["moved", "finished"]
+    assert finishes(done)[1] == pytest.approx(400 + HOUR + migration_cost_s)
+
+
+def test_an_order_is_told_of_the_longest_wait_and_not_of_the_last() -> None:
+    """Job 0 waits 3000 s for job 1, and later 300 s for job 2."""
+    seen: list[float] = []
+
+    def watching(snapshot: Snapshot) -> Floats:
+        seen.append(float(snapshot.longest_past_wait_s[list(snapshot.job_id).index(0)]))
+        return snapshot.arrival_s
+
+    jobs = [job(0), job(1, hours=2900 / HOUR, priority=1), job(2, at=3600, hours=200 / HOUR, priority=1)]
+    run(NODE, jobs, Policy("watching", watching, Tune()))
+    assert max(seen) == seen[-1] == 3000.0
+
+
 def test_arrivals_go_on_until_the_last_measured_job_has_finished() -> None:
     """LAS prefers newcomers: without them the last measured jobs would end too soon."""
     few, many = (gpuyard.generate(jobs=jobs, load=0.8) for jobs in (120, 1000))

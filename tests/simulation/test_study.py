@@ -126,6 +126,10 @@ def test_failures_come_from_a_file(tmp_path: Path) -> None:
         ("node,at,down\nx,1,2\n", "row 2, field node: 'x' must be a node's number"),
         ("node,at,down\n1,soon,2\n", "row 2, field at: 'soon' is not a number"),
         ("node,at,down\n1,2\n", "row 2, field down: is blank"),
+        ("node,at,down\n²,1,2\n", "row 2, field node: '²' must be a node's number"),
+        ("node,at,down\n1,2,3,4\n", "row 2: has 4 cells, and the header 3"),
+        ('node,at,down\n1,2h,"3h\n2,3h,4h,"\n', "row 3: has 4 cells, and the header 3"),
+        ("node,at,down\n" + "1" * 200_000 + ",2,3\n", "is not CSV: field larger than field limit"),
     ],
 )
 def test_a_bad_failure_file_is_named_with_row_and_field(tmp_path: Path, text: str, says: str) -> None:

@@ -51,6 +51,13 @@ def test_convert_says_what_synergys_csv_cannot_hold(tmp_path: Path, capsys: pyte
     assert "no column for cpus, tenant" in capsys.readouterr().err
 
 
+def test_convert_counts_iterations_of_models_under_any_of_their_names(tmp_path: Path) -> None:
+    job = "{job_id: 0, arrival_s: 0, gpus: 1, model: ResNet-50, duration_s: 78}"
+    (tmp_path / "a.yaml").write_text(f"gpuyard: workload/1\njobs: [{job}]\n")
+    assert gpuyard("trace", "convert", tmp_path / "a.yaml", tmp_path / "b.csv") == 0
+    assert (tmp_path / "b.csv").read_text() == "0,ResNet-50,0,100,1\n"
+
+
 def test_info_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a").write_text("0,res50,0,1000,1\n1,gnmt,1800,3000,2\n2,gnmt,3600,30000,1\n")
     assert gpuyard("trace", "info", tmp_path / "a", "--format", "json") == 0

@@ -147,7 +147,7 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
     options = make_options(chosen | {"policy": policies[0], "load": loads[0]})
     makes_jobs = options.workload is not None or options.jobs is not None
     if not makes_jobs:
-        zoo = load_zoo([Path(file) for file in options.profiles])
+        zoo = load_zoo(options.profiles)
         cluster = traces.read_cluster(options.cluster)
         return _Inputs(cluster, find_policy(options.policy, options), zoo, options, None, [], "submitted")
     study = prepare(options)

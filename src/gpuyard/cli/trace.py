@@ -173,7 +173,7 @@ def _save(workload: Workload, out: Path, zoo: Zoo) -> None:
             "is not a suffix of a workload file", file=out, value=out.suffix, hint="Known: " + ", ".join(SUFFIXES)
         )
     if out.suffix.lower() == ".csv":
-        if lost := record(workload, out, iteration_s={name: zoo.profile(name).iteration_s for name in zoo.names}):
+        if lost := record(workload, out, iteration_s={name: zoo.profile(name).iteration_s for name in workload.models}):
             say(f"Synergy's CSV has no column for {', '.join(lost)}: left out; write .parquet or .yaml to keep them.")
     else:
         write(workload, out)

@@ -243,7 +243,7 @@ class Snapshot:
         """Read a snapshot that `save` wrote, or that another world did; `profiles` are further profile files."""
         from gpuyard.policies.snapshot_files import errors_of, read_facts
 
-        facts, zoo = read_facts(path), load_zoo([Path(each) for each in profiles])
+        facts, zoo = read_facts(path), load_zoo(profiles)
         with errors_of(path):
             return cls.of(facts, zoo)
 

@@ -147,12 +147,12 @@ class Zoo:
         return NameIndex({name: profile.aliases for name, profile in self._others.items()})
 
 
-def load_zoo(extra: Sequence[Path] = ()) -> Zoo:
+def load_zoo(extra: Sequence[Path | str] = ()) -> Zoo:
     """Return the bundled profiles together with those in the user's own profile files."""
     bundled = content_of(bundled_yaml(THROUGHPUTS), THROUGHPUTS)
     zoo = Zoo({GENERIC: _generic()} | bundled.profiles, bundled.defaults, bundled.tables)
     for path in extra:
-        zoo = _joined(zoo, parse(read_text(path, "profile file"), str(path)), str(path))
+        zoo = _joined(zoo, parse(read_text(Path(path), "profile file"), str(path)), str(path))
     return zoo
 
 

@@ -39,18 +39,20 @@ def read_failures(path: str | Path) -> tuple[Failure, ...]:
     header = [name.strip() for name in numbered[0][1].split(",")] if numbered else []
     if sorted(header) != sorted(COLUMNS):
         raise InputError(f"must start with the header {','.join(COLUMNS)}", file=path, value=",".join(header))
-    cells = csv.reader(line for _, line in numbered[1:])
-    return tuple(
-        _failure(dict(zip(header, line, strict=False)), path, row)
-        for (row, _), line in zip(numbered[1:], cells, strict=True)
-    )
+    try:
+        return tuple(_failure(header, next(csv.reader([line])), path, row) for row, line in numbered[1:])
+    except csv.Error as error:
+        raise InputError(f"is not CSV: {error}", file=path) from None
 
 
-def _failure(cells: dict[str, str], path: str | Path, row: int) -> Failure:
+def _failure(header: list[str], found: list[str], path: str | Path, row: int) -> Failure:
+    if len(found) > len(header):
+        raise InputError(f"has {len(found)} cells, and the header {len(header)}", file=path, row=row)
+    cells = dict(zip(header, found, strict=False))
     missing = [name for name in COLUMNS if not cells.get(name, "").strip()]
     if missing:
         raise InputError("is blank", file=path, row=row, field=missing[0])
-    if not cells["node"].strip().isdigit():
+    if not cells["node"].strip().isdecimal():
         raise InputError("must be a node's number, from 0", file=path, row=row, field="node", value=cells["node"])
     try:
         return Failure(int(cells["node"]), units.seconds(cells["at"], "at"), units.seconds(cells["down"], "down"))

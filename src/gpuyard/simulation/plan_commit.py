@@ -43,13 +43,13 @@ def commit(
         job = plan.jobs[p]
         if books.slot[job] < 0:
             continue
+        begins = max(progress.since[job], now)  # what is left of a start is still to come, also after a move
         if not _same_gpus(books, plan, job, p):
             stop(books, jobs, progress, tally, log, job, now, MOVED)
             tally.moves[job] += 1
             tally.saved[job] = progress.done[job]
-            progress.since[job] = now + costs.migration_cost_s
+            progress.since[job] = begins + costs.migration_cost_s
         elif not _same_terms(books, tally, plan, speeds, job, p):
-            begins = max(progress.since[job], now)
             keep_checkpoint(jobs, progress, tally, costs, job, now)
             stop(books, jobs, progress, tally, log, job, now, RESIZED)
             progress.since[job] = begins

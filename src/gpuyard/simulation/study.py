@@ -98,7 +98,7 @@ def prepare(
     policy = policy or find_policy(options.policy, options)
     cluster = cluster or traces.read_cluster(options.cluster)
     node_events(cluster, options)  # refuses nodes that do not exist, and more failures than can be drawn
-    zoo = load_zoo([Path(file) for file in options.profiles])
+    zoo = load_zoo(options.profiles)
     made = workload is None and options.workload is None
     workload = chosen_workload(options, zoo) if workload is None else workload
     workload = _narrowed(workload, options, cluster, made)

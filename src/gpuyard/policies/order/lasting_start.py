@@ -12,8 +12,8 @@ from gpuyard.policies.snapshot import Snapshot
 class LastingStart:
     """A running job goes before others of its priority until it has worked for as long as its start took.
 
-    Only a start after a stop takes time. Without the rule, an order such as `las` lets jobs with a restart cost of a
-    round or more take turns without any progress.
+    Only a start after a stop counts: a job has but one first start. Without the rule, an order such as `las` lets jobs
+    with a restart cost of a round or more take turns without any progress.
     """
 
     def raised(self, snapshot: Snapshot) -> NDArray[np.bool_]:

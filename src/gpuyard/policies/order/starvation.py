@@ -14,7 +14,7 @@ from gpuyard.policies.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Starvation:
-    """A job that has waited longer than this goes before others of its priority, and keeps the GPUs that it gets."""
+    """A job that has waited longer than this goes before others of its priority, until it gives up the GPUs it gets."""
 
     limit_s: float
 
