@@ -52,6 +52,19 @@ def test_who_waits_for_its_window_has_passed_the_gate() -> None:
     assert done.preemptions.tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("earlier_calls", [0, 1])
+def test_of_those_who_waited_who_has_not_launched_yet_goes_first(earlier_calls: int) -> None:
+    """Whoever made the very first launch call of all has launched, too."""
+    earlier = [job("earlier", 1, 0.001, arrivals_s=(0.0,))] * earlier_calls
+    low = job("low", 2, 1.0, arrivals_s=(0.01 * MS,))
+    new = job("new", 1, 1.0, arrivals_s=(0.75 * MS,))
+    high = job("high", 1, 1.0, priority=1, arrivals_s=(0.5 * MS,))
+    done = run([*earlier, low, new, high], "priority:sync=1").done()
+    # Low's first kernel ends at 1.01, high's at 2.01; then new has one until 3.01, and low its second until 4.01.
+    assert times_ms(done, earlier_calls) == pytest.approx([4.0])
+    assert times_ms(done, earlier_calls + 1) == pytest.approx([2.26])
+
+
 def by_name(given: list[SharedJob], policy: str, device: str) -> list[tuple[Any, ...]]:
     experiment = SharingExperiment(tuple(given), 60 * TICK, policy, device)
     return sorted(completions(experiment, share(experiment)).rows())

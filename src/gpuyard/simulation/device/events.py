@@ -154,8 +154,8 @@ def _next_kernel(sharing: SharingState, process: int, now_s: float) -> None:
 def _launch(sharing: SharingState, process: int, now_s: float) -> None:
     """Call the driver. Whoever waited for its window has passed the gate before, and does not look at it again."""
     launchers = sharing.launchers
-    launchers.turn[process] = sharing.totals[TURNS]
     sharing.totals[TURNS] += 1
+    launchers.turn[process] = sharing.totals[TURNS]
     launchers.phase[process] = LAUNCH
     launchers.at_s[process] = now_s + sharing.processes.launch_s[process]
 
