@@ -145,6 +145,11 @@ def test_jobs_come_when_they_are_due() -> None:
     assert all(row["start_s"] >= row["arrival_s"] for row in record.rows)
 
 
+def test_where_no_job_ever_comes_there_are_no_times() -> None:
+    run = emulate_sharing(SharingExperiment((replace(URGENT, arrivals_s=()),), 0.1))
+    assert run["processes"].select("jobs_done", "jct_ms_p50", "gpu_share").rows() == [(0, None, 0.0)]
+
+
 class Idle(Launcher):
     """Launches nothing."""
 

@@ -26,6 +26,7 @@ from gpuyard.policies.controller import control
 from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare.launch import LEVELS, Cap, LaunchClaim, Launching
 from gpuyard.results import Run, summarise_sharing
+from gpuyard.results.schema import COMPLETIONS
 from gpuyard.results.sharing import SharerFacts
 from gpuyard.sharing.calls import UNGATED
 from gpuyard.sharing.controller import GatedWorld
@@ -206,14 +207,12 @@ def completions(records: Sequence[ProcessRecord]) -> pl.DataFrame:
         for each in records
         for number, row in enumerate(each.rows)
     ]
-    table = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"preemptions": pl.Int32, "syncs": pl.Int32})
-    columns = ("job", "number", "arrival_s", "start_s", "finish_s", "waited_s", "preemptions", "syncs", "measured")
-    return table.select(columns).sort("finish_s", maintain_order=True)
+    return pl.DataFrame(rows, COMPLETIONS.columns).sort("finish_s", maintain_order=True)
 
 
 def _fact(record: ProcessRecord, end_s: float) -> SharerFacts:
     job = record.job
     return SharerFacts(
         job.name, job.gpu, job.priority, job.slo_s, len(job.sequence.durations_s), job.sequence.mean_s,
-        job.sequence.source, len(record.rows) * job.sequence.total_s / end_s, record.longest_queue,
+        job.sequence.source, len(record.rows) * job.sequence.total_s / (end_s or 1.0), record.longest_queue,
     )  # fmt: skip

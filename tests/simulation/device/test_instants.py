@@ -32,6 +32,17 @@ def test_a_job_s_end_lets_one_launch_through_before_the_next_job_shuts_the_gate(
     assert found["low"]["jct_ms_p50"] == pytest.approx(20 * 1.5115, rel=0.01)
 
 
+def test_whole_numbers_are_times_like_any_others() -> None:
+    """Of the only job of an experiment, as which each is run alone, all arrivals may be such."""
+    whole = job("whole", 4, 1.5, launch_s=0, sync_s=0, thinks_s=(0,), arrivals_s=(0, 2))
+    assert times_ms(run([whole]).done(), 0) == pytest.approx([6.0, 6.0])
+
+
+def test_where_no_job_ever_comes_there_are_no_times() -> None:
+    processes = simulate_sharing(SharingExperiment((job("none", arrivals_s=()),), 1.0)).tables["processes"]
+    assert processes.select("jobs_done", "jct_ms_p50", "slowdown", "gpu_share").rows() == [(0, None, None, 0.0)]
+
+
 def test_jobs_that_have_queued_up_let_one_launch_through_between_them() -> None:
     low = job("low", 20, 1.0, arrivals_s=(0.0,))
     high = job("high", 1, 0.5, priority=1, arrivals_s=tuple(np.array([0.5, 0.6, 0.7]) * MS))
