@@ -90,6 +90,7 @@ def _launchers(jobs: Sequence[SharedJob]) -> Launchers:
         active=np.zeros(len(jobs), np.int8),
         arrival=_starts(_ints([len(job.arrivals_s or ()) for job in jobs])),
         gate_s=np.full(len(jobs), np.inf),
+        held_s=np.full(len(jobs), np.inf),
     )
 
 
