@@ -229,6 +229,32 @@ def test_ctrl_c_leaves_no_process_and_no_run_and_says_one_line(tmp_path: Path, m
     assert not list(tmp_path.iterdir()), "a run, or shared memory"
 
 
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, other than one that has ended and was not yet looked for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_when_the_command_is_killed_its_processes_end_and_the_next_one_finds_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUYARD_SHM", str(tmp_path))
+    command = [sys.executable, "-m", "gpuyard", "share", str(TRADE_OFF), "--world", "emulated", "--seconds", "1e6"]
+    with subprocess.Popen([*command, "--quiet"]) as running:
+        while not (sharers := [each for each in read_groups() if each.jobs_done]):
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.kill()
+    for each in sharers:
+        while is_running(each.pid):  # for ever if they went on: a test has a time limit
+            time.sleep(0.01)
+    assert not Path("runs").exists()
+    assert read_groups() == []
+
+
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     options = [

@@ -192,7 +192,9 @@ def _await_ready(process: subprocess.Popen[str], job: SharedJob) -> None:
 
 
 def _record(process: subprocess.Popen[str], job: SharedJob) -> ProcessRecord:
-    shown, _ = process.communicate()
+    assert process.stdout is not None
+    shown = process.stdout.read()  # its stdin stays open: at the end of that it would take us for dead
+    process.wait()
     if process.returncode:
         code = process.returncode
         raise GpuyardError(f"the process of job {job.name!r} ended with exit code {code}; see above for why")

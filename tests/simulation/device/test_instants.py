@@ -38,6 +38,11 @@ def test_whole_numbers_are_times_like_any_others() -> None:
     assert times_ms(run([whole]).done(), 0) == pytest.approx([6.0, 6.0])
 
 
+def test_as_many_jobs_as_it_says_are_left_out_of_figures() -> None:
+    experiment = SharingExperiment((job("one", 1, 1.0, warm_up=2, least_jobs=4),), MS)
+    assert completions(experiment, share(experiment))["measured"].to_list() == [False, False, True, True]
+
+
 def test_where_no_job_ever_comes_there_are_no_times() -> None:
     processes = simulate_sharing(SharingExperiment((job("none", arrivals_s=()),), 1.0)).tables["processes"]
     assert processes.select("jobs_done", "jct_ms_p50", "slowdown", "gpu_share").rows() == [(0, None, None, 0.0)]
