@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -104,8 +105,13 @@ def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:
 
 def _end_with_whoever_started() -> None:
     """Their end of stdin is closed as soon as they have ended, however that was: nobody wants the rest then."""
-    sys.stdin.buffer.raw.read(1)  # type: ignore[attr-defined]
-    os._exit(1)
+    os.read(sys.stdin.fileno(), 1)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _leave(*_: object) -> None:
+    """End in order, so that what is shared is left and removed by the last."""
+    raise SystemExit(1)
 
 
 def main() -> None:
@@ -120,6 +126,7 @@ def main() -> None:
     print(READY, flush=True)
     word, started_s = sys.stdin.readline().split()
     assert word == GO
+    signal.signal(signal.SIGTERM, _leave)
     threading.Thread(target=_end_with_whoever_started, daemon=True).start()
     rows = run_jobs(order, launcher, counters, float(started_s))
     state = counters.state()
