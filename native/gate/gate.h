@@ -31,6 +31,7 @@ struct gpuyard_gate_terms {
     int64_t level;       /* 0 to 63, or GPUYARD_GATE_UNGATED */
     uint64_t sync_every; /* launches after which the process waits until all its streams are empty; 0: never */
     uint64_t window;     /* launches in a group; a group waits until at most one earlier is queued; 0: no groups */
+    uint64_t hold_ns;    /* its level stays active so long after each of its jobs, also after one whose end it marks */
 };
 
 /* What a process brings along when it connects. */
@@ -124,7 +125,7 @@ GPUYARD_GATE_API int gpuyard_gate_drained(struct gpuyard_gate_client *client, ui
                                      uint64_t wait_ns);
 
 /* Says where a job begins and ends, for programs that know; between them no synchronisation ends it, and after the end
- * nothing is held. They nest. */
+ * nothing is held but by its terms: the next job that is marked finds the gate as it left it. They nest. */
 GPUYARD_GATE_API int gpuyard_gate_begin_job(struct gpuyard_gate_client *client);
 GPUYARD_GATE_API int gpuyard_gate_end_job(struct gpuyard_gate_client *client);
 

@@ -43,12 +43,14 @@ static void leave(struct gpuyard_gate_client *client) {
 
 static bool is_busy(const struct gpuyard_gate_client *client) { return client->gpu->busy >> client->slot & 1; }
 
-/* Begins a job unless one is under way, with a launch that follows or without; 1 if it has to wait. */
+/* Begins a job unless one is under way, with a launch that follows or without; 1 if it has to wait. What begins without a
+ * launch is marked, and another job than one that is only held; the gate stays as it is between the two. */
 static int arrive(struct gpuyard_gate_client *client, bool launches) {
     struct client_record *record = client->record;
     uint64_t now = monotonic_ns();
     int error = enter(client, now);
     if (error != GPUYARD_OK) return error;
+    if (!launches && record->active && record->held_since_ns != 0) levels_end_job(record, record->held_since_ns);
     if (!record->active) {
         record->job_since_ns = now;
         record->before_job = record->launches;
@@ -79,8 +81,12 @@ static int settle(struct gpuyard_gate_client *client, bool seen, uint64_t hold_n
     if (record->queued == 0 && is_busy(client)) levels_busy(client->gpu, client->slot, false);
     if (record->queued == 0 && record->active && ends) {
         now = monotonic_ns(); /* after its GPU time was counted, of which a job has no more than it lasted */
-        if (hold_ns == 0) levels_end_job(record, now);
-        else record->held_since_ns = now;
+        if (hold_ns == 0) {
+            levels_end_job(record, now);
+        } else {
+            record->held_for_ns = hold_ns;
+            record->held_since_ns = now;
+        }
         levels_apply(client->gpu);
     }
     leave(client);
@@ -96,7 +102,7 @@ int gpuyard_gate_begin_job(struct gpuyard_gate_client *client) {
 int gpuyard_gate_end_job(struct gpuyard_gate_client *client) {
     uint64_t marks = client->marks;
     while (marks != 0 && !atomic_compare_exchange_weak(&client->marks, &marks, marks - 1)) continue;
-    return marks == 0 ? GPUYARD_ERROR_NO_JOB : settle(client, true, 0);
+    return marks == 0 ? GPUYARD_ERROR_NO_JOB : settle(client, true, client->record->hold_ns);
 }
 
 int gpuyard_gate_wait(struct gpuyard_gate_client *client) {
@@ -138,7 +144,8 @@ int gpuyard_gate_drained(struct gpuyard_gate_client *client, uint64_t launches, 
     if (record->queued > record->longest_queue) record->longest_queue = record->queued;
     record->done_launches += launches;
     record->queued -= launches;
-    error = settle(client, why == GPUYARD_GATE_PROGRAM, record->request.hold_ns);
+    uint64_t own = record->request.hold_ns, decided = record->hold_ns;
+    error = settle(client, why == GPUYARD_GATE_PROGRAM, own > decided ? own : decided);
     if (why == GPUYARD_GATE_PROGRAM) return error;
     record->syncs += why == GPUYARD_GATE_CAP;
     record->drains++;

@@ -24,7 +24,7 @@
 #include "members.h"
 
 #define GATE_MAGIC UINT64_C(0x6574616764727967) /* "gyrdgate", little endian */
-#define GATE_VERSION 2
+#define GATE_VERSION 3
 #define CACHE_LINE 64
 
 /* What a client finds at the gate. HELD differs from SHUT so that whoever waits learns that there is a time to look again. */
@@ -39,9 +39,10 @@ struct client_record {
     alignas(CACHE_LINE) _Atomic uint32_t stop; /* a futex: one of stop_word */
     uint32_t unused;
     _Atomic int64_t level; /* terms in force */
-    _Atomic uint64_t sync_every, window;
+    _Atomic uint64_t sync_every, window, hold_ns;
     _Atomic uint64_t active; /* has a job */
     _Atomic uint64_t held_since_ns; /* since when its job is done unless it launches within its hold; 0: it is not */
+    _Atomic uint64_t held_for_ns;   /* how long that hold is */
 
     /* written at each launch by its process */
     alignas(CACHE_LINE) _Atomic uint64_t launches;

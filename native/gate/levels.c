@@ -22,7 +22,7 @@ void levels_end_job(struct client_record *client, uint64_t at_ns) {
 
 /* How much longer a job is held; 0 if it is not, or no longer. */
 static uint64_t left_of_hold(const struct client_record *client, uint64_t now) {
-    uint64_t since = client->held_since_ns, hold = client->request.hold_ns;
+    uint64_t since = client->held_since_ns, hold = client->held_for_ns;
     uint64_t passed = now > since ? now - since : 0;
     return since == 0 || passed >= hold ? 0 : hold - passed;
 }
@@ -86,6 +86,7 @@ void levels_renew(struct gpuyard_gate *gate, struct gpu_record *gpu) {
         client->level = terms->level;
         client->sync_every = terms->sync_every;
         client->window = terms->window;
+        client->hold_ns = terms->hold_ns;
     }
     levels_apply(gpu);
 }

@@ -14,7 +14,7 @@ static struct gpuyard_gate_client_view view_of(const struct client_record *clien
         .ticket = client->ticket,
         .pid = client->pid,
         .request = client->request,
-        .terms = {client->level, client->sync_every, client->window},
+        .terms = {client->level, client->sync_every, client->window, client->hold_ns},
         .stopped = client->stop != STOP_OPEN,
         .active = client->active,
         .waiting = client->waiting,

@@ -137,7 +137,7 @@ def test_groups_that_the_program_has_waited_for_are_not_taken_for_later_ones(gro
 def test_the_limit_on_memory_is_the_gate_s(group: Group) -> None:
     gpu, _, client = gated(group, memory_limit=10 * MIB)
     size = gpu.memory.take(8 * MIB)
-    assert gpu.free_memory() == 2 * MIB
+    assert (gpu.free_memory(), gpu.memory_bytes) == (2 * MIB, 10 * MIB)
     assert client.memory() == (10 * MIB, 8 * MIB)
     with pytest.raises(MemoryFullError):
         gpu.memory.take(3 * MIB)
@@ -151,3 +151,4 @@ def test_what_the_gpu_does_not_have_is_not_counted_against_the_limit(group: Grou
     with pytest.raises(MemoryFullError):
         gpu.memory.take(2 << 30)
     assert client.memory()[1] == 0
+    assert gpu.memory_bytes == gpu.kind.memory_bytes

@@ -145,6 +145,11 @@ def test_jobs_come_when_they_are_due() -> None:
     assert all(row["start_s"] >= row["arrival_s"] for row in record.rows)
 
 
+def test_where_no_job_ever_comes_there_are_no_times() -> None:
+    run = emulate_sharing(SharingExperiment((replace(URGENT, arrivals_s=()),), 0.1))
+    assert run["processes"].select("jobs_done", "jct_ms_p50", "gpu_share").rows() == [(0, None, 0.0)]
+
+
 class Idle(Launcher):
     """Launches nothing."""
 
@@ -221,6 +226,31 @@ def test_ctrl_c_leaves_no_process_and_no_run_and_says_one_line(tmp_path: Path, m
     for each in sharers:
         with pytest.raises(ProcessLookupError):
             os.kill(each.pid, 0)
+    assert not list(tmp_path.iterdir()), "a run, or shared memory"
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process, other than one that has ended and was not yet looked for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_when_the_command_is_killed_its_processes_end_and_the_next_one_finds_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GPUYARD_SHM", str(tmp_path))
+    command = [sys.executable, "-m", "gpuyard", "share", str(TRADE_OFF), "--world", "emulated", "--seconds", "1e6"]
+    with subprocess.Popen([*command, "--quiet"]) as running:
+        while not (sharers := [each for each in read_groups() if each.jobs_done]):
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.kill()
+    for each in sharers:
+        while is_running(each.pid):  # for ever if they went on: a test has a time limit
+            time.sleep(0.01)
     assert not list(tmp_path.iterdir()), "a run, or shared memory"
 
 

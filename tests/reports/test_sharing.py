@@ -48,6 +48,20 @@ def test_only_what_differs_in_an_option_makes_a_curve() -> None:
     assert np.shape(curve.get_xydata()) == (3, 2)
 
 
+def test_points_of_a_trade_off_are_where_they_are() -> None:
+    runs = simulated("none", "priority:sync=1", "priority:sync=4")
+    (dots,) = sharing.trade_off(runs).axes[0].collections
+    found = {tuple(each) for each in np.asarray(dots.get_offsets()).tolist()}
+    assert found == {(run.summary["urgent_p50_ms"], run.summary["background_slowdown"]) for run in runs}
+
+
+def test_a_page_says_which_runs_it_draws() -> None:
+    page, pictures = build_report(simulated("none", "reef", seconds=0.1), details=1)
+    assert "Drawn for the first 1 of 2 runs" in page
+    assert {"none-jct.png", "trade-off.png"} <= set(pictures)
+    assert "reef-jct.png" not in pictures
+
+
 def test_queues_are_what_was_launched_and_is_not_done() -> None:
     """The first job: 60 launches within 0.18 ms without a cap, of 0.3 ms each; with one, never more than 4."""
     free, capped = simulated("none", "priority:sync=4")

@@ -57,8 +57,9 @@ def test_a_higher_priority_disturbs_only_those_on_its_gpu() -> None:
 
 
 def test_jobs_that_overlap_none_of_others() -> None:
-    assert (undisturbed(SHARED, "a", ["b"])["arrival_s"] * 1e3).to_list() == pytest.approx([0, 24])
-    assert undisturbed(SHARED, "a", []).height == 4
+    a, b = (SHARED.filter(pl.col("job") == job) for job in ("a", "b"))
+    assert (undisturbed(a, [b])["arrival_s"] * 1e3).to_list() == pytest.approx([0, 24])
+    assert undisturbed(a, []).height == 4
 
 
 def test_a_process_without_a_job_has_no_times() -> None:

@@ -78,6 +78,8 @@ def test_who_is_new_or_ungated_claims_little(group: Group) -> None:
 def test_terms_become_words() -> None:
     terms = [LaunchTerms(None), LaunchTerms(2, Cap(sync_every=4)), LaunchTerms(0, Cap(window=3))]
     assert words_of(terms) == [Terms(UNGATED), Terms(2, sync_every=4), Terms(0, window=3)]
+    # A hold is of the GPU's time, of which a tenth passes in the host's.
+    assert words_of([LaunchTerms(1, hold_s=0.002)], speed=0.1) == [Terms(1, hold_ns=20_000_000)]
 
 
 def test_gpu_time_is_owed_to_whoever_had_less_than_its_share_also_after_others_have_left(group: Group) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.policies.registry import LAUNCHINGS
-from gpuyard.policies.timeshare.launch import StrictPriority
+from gpuyard.policies.timeshare.launch import LaunchTerms, StrictPriority
 from gpuyard.sharing.calls import UNGATED
 from gpuyard.sharing.controller import GatedWorld, controlling
 from gpuyard.sharing.group import Group, Terms
@@ -149,6 +149,18 @@ def test_a_policy_looks_again_after_so_long_of_the_gpu_s_time(group: Group, monk
         assert GatedWorld(watching, policy, threading.Event(), speed).wait([])
         assert sum(watching.waited_s) == pytest.approx(looks_s)
     assert group.gpus() == []
+
+
+def test_what_was_decided_is_taken_back(group: Group) -> None:
+    """What a client brought along is in force again because it is decided, not because nothing is written."""
+    group.connect("gpu", Terms(0))
+    controller = Group("test")
+    controller.control()
+    world = GatedWorld(controller, StrictPriority(), threading.Event())
+    for level in (5, 0):
+        world.snapshot()
+        world.apply([[LaunchTerms(level)]])
+        assert terms_in_force(group) == [Terms(level)]
 
 
 def test_a_world_writes_only_what_changes(group: Group) -> None:

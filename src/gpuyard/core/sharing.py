@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 from gpuyard.core.arguments import check_name, check_number
@@ -118,7 +119,7 @@ class SharedJob:
         for think_s in set(self.thinks_s):
             check_number(think_s, "thinks_s", least=0, most=1e6)
         times = self.arrivals_s or ()
-        if any(after < before for before, after in pairwise((0.0, *times))):
+        if not all(before <= after < inf for before, after in pairwise((0.0, *times))):
             raise InputError("must be times from 0 on, in order", field="arrivals_s")
 
 

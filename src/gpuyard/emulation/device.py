@@ -179,6 +179,12 @@ class Gpu:
         free = self.client.free_memory()
         return free if self.gate is None else min(free, self.gate.free_memory())
 
+    @property
+    def memory_bytes(self) -> int:
+        """All the memory that this process may see: the GPU's, or less where the gate has a limit for it."""
+        whole = self.kind.memory_bytes
+        return whole if self.gate is None else min(whole, self.gate.memory_limit())
+
     def mark(self, stream: StreamQueue) -> float:
         """Return the position at which all that is queued on a stream will be done: an event's time."""
         return max(stream.tail, self.now())

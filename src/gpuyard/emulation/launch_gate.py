@@ -65,6 +65,10 @@ class LaunchGate:
         give_back(nbytes)
         self._client.release(nbytes)
 
+    def memory_limit(self) -> int:
+        """Return the most that may be taken."""
+        return self._client.memory()[0]
+
     def free_memory(self) -> int:
         """Return what the limit has left."""
         limit, used = self._client.memory()

@@ -125,6 +125,7 @@ def _about_sharing(runs: Sequence[Run], pictures: _Pictures) -> Iterator[str]:
         caption = "One point a run and process: jobs that overlap no job of a higher priority. Dashed: the fitted line."
         yield pictures.add("sync-overhead", title, caption, sharing_details.overhead_chart(points))
     detailed = runs[: pictures.details]
+    yield from (f'<p class="note">{note}</p>\n' for note in sections.too_many(runs, pictures.details))
     caption = "Median time of a process's jobs, as a multiple of what they take with the GPU to themselves."
     yield pictures.add("slowdown", "Slowdown against running alone", caption, sharing.slowdown_bars(detailed))
     caption = "Read upwards from a time: the share of a process's jobs done within it."

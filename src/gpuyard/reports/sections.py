@@ -102,12 +102,16 @@ def longest_waits(runs: Sequence[Run]) -> str:
     return f'<details class="card"><summary>Longest waits</summary>{table(head, rows, prose=True)}{hint}</details>\n'
 
 
+def too_many(runs: Sequence[Run], details: int) -> list[str]:
+    """Say which runs have charts of their own, where not all have."""
+    return [f"Drawn for the first {details} of {len(runs)} runs; --details draws more."] if len(runs) > details else []
+
+
 def left_out(runs: Sequence[Run], details: int) -> str:
     """Say which runs have no charts over time, and why."""
     bare = sum(1 for run in runs[:details] if not run.timeline.height)
     notes = [f"{count(bare, 'run')} kept no timeline and cannot be drawn over time."] if bare else []
-    if len(runs) > details:
-        notes.append(f"Drawn for the first {details} of {len(runs)} runs; --details draws more.")
+    notes += too_many(runs, details)
     return f'<p class="note">{text(" ".join(notes))}</p>\n' if notes else ""
 
 

@@ -145,15 +145,17 @@ def trade_off(runs: Sequence[Run]) -> Figure:
 
 
 def _points(runs: Sequence[Run]) -> tuple[dict[Point, list[str]], str]:
-    """Labels of runs by what they show, from left to right; and the option that all of them set."""
+    """Labels of runs by what they show, from left to right, a dot for all that look alike; and the option all set."""
     labels = run_labels(runs)
     beginnings = {label[: label.rfind("=") + 1] for label in labels}
     common = beginnings.pop() if len(beginnings) == 1 else ""
     found: dict[Point, list[str]] = {}
+    first_there: dict[Point, Point] = {}
     for label, run in zip(labels, runs, strict=True):
         x, y = figure(run, "urgent_p50_ms"), figure(run, "background_slowdown")
         if x and y:
-            found.setdefault((float(f"{x:.3g}"), float(f"{y:.3g}")), []).append(label)
+            point = first_there.setdefault((float(f"{x:.3g}"), float(f"{y:.3g}")), (x, y))
+            found.setdefault(point, []).append(label)
     return dict(sorted(found.items())), common
 
 

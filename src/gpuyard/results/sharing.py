@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,8 @@ def summarise_sharing(
     completions: pl.DataFrame, alone: pl.DataFrame, sharers: Sequence[SharerFacts], policy: str
 ) -> tuple[dict[str, Any], pl.DataFrame]:
     """Sum up a run: its figures, and the table of processes. `alone` has the jobs of each process by itself."""
-    measured = completions.filter(pl.col("measured"))
-    rows = [_process(each, measured, alone.filter(pl.col("measured")), sharers) for each in sharers]
+    measured, by_itself = _by_job(completions), _by_job(alone)
+    rows = [_process(each, measured, by_itself[each.job], sharers) for each in sharers]
     table = pl.DataFrame(rows, infer_schema_length=None)
     urgent = table.filter(pl.col("priority") == pl.col("priority").max())
     background = table.filter(pl.col("priority") == pl.col("priority").min())
@@ -93,10 +94,9 @@ def write_study_logs(run: Run, folder: Path) -> None:
         write_whole(folder / f"{stem}.csv", study_log(run["completions"], job).write_csv())
 
 
-def undisturbed(completions: pl.DataFrame, job: str, others: Sequence[str]) -> pl.DataFrame:
+def undisturbed(own: pl.DataFrame, others: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The jobs of a process that overlap no job of these others in time: what is left of its delay is its own."""
-    own = completions.filter(pl.col("job") == job)
-    them = completions.filter(pl.col("job").is_in(list(others))).sort("arrival_s")
+    them = pl.concat([own.clear(), *others]).sort("arrival_s")
     starts = them["arrival_s"].to_numpy()
     reached = np.maximum.accumulate(them["finish_s"].to_numpy()) if them.height else np.empty(0)
     before = np.searchsorted(starts, own["finish_s"].to_numpy(), side="left")  # of those, any could overlap
@@ -109,11 +109,11 @@ def sync_overhead(run: Run) -> list[tuple[float, float]]:
 
     One point for each process that may have to give way and has such jobs.
     """
-    measured, rows = run["completions"].filter(pl.col("measured")), run["processes"].to_dicts()
+    measured, rows = _by_job(run["completions"]), run["processes"].to_dicts()
     points = []
     for row in rows:
         higher = [each["job"] for each in rows if each["gpu"] == row["gpu"] and each["priority"] > row["priority"]]
-        free = undisturbed(measured, row["job"], higher)
+        free = undisturbed(measured[row["job"]], [measured[job] for job in higher])
         if higher and free.height and row["alone_ms_mean"] is not None:
             points.append((_mean(free["syncs"].to_numpy()), _mean(jct_ms(free)) - row["alone_ms_mean"]))
     return points
@@ -128,13 +128,20 @@ def fitted_line(points: Sequence[tuple[float, float]]) -> tuple[float, float] | 
     return slope, float(y.mean() - slope * x.mean())
 
 
+def _by_job(completions: pl.DataFrame) -> Mapping[str, pl.DataFrame]:
+    """Jobs that count, process by process; nothing for one that did none."""
+    measured = completions.filter(pl.col("measured"))
+    parts = measured.partition_by("job", maintain_order=True, as_dict=True)
+    return defaultdict(measured.clear, {str(job): part for (job,), part in parts.items()})
+
+
 def _process(
-    facts: SharerFacts, measured: pl.DataFrame, alone: pl.DataFrame, sharers: Sequence[SharerFacts]
+    facts: SharerFacts, measured: Mapping[str, pl.DataFrame], alone: pl.DataFrame, sharers: Sequence[SharerFacts]
 ) -> dict[str, Any]:
-    own = measured.filter(pl.col("job") == facts.job)
-    times, by_itself = jct_ms(own), jct_ms(alone.filter(pl.col("job") == facts.job))
+    own = measured[facts.job]
+    times, by_itself = jct_ms(own), jct_ms(alone)
     higher = [each.job for each in sharers if each.gpu == facts.gpu and each.priority > facts.priority]
-    free = jct_ms(undisturbed(measured, facts.job, higher))
+    free = jct_ms(undisturbed(own, [measured[job] for job in higher]))
     slo_ms = facts.slo_s * 1000.0 if facts.slo_s is not None else SLO_OF_ALONE * _mean(by_itself, default=np.inf)
     p50, alone_p50 = _percentile(times, 50), _percentile(by_itself, 50)
     mean, alone_mean = (_mean(values) if len(values) else None for values in (times, by_itself))

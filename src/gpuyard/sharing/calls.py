@@ -46,10 +46,11 @@ class Drain(IntEnum):
 class GateTerms(Structure):
     """How a client launches: its level, and how much it may have queued."""
 
-    _fields_ = (("level", c_int64), ("sync_every", c_uint64), ("window", c_uint64))
+    _fields_ = (("level", c_int64), ("sync_every", c_uint64), ("window", c_uint64), ("hold_ns", c_uint64))
     level: int
     sync_every: int
     window: int
+    hold_ns: int
 
 
 class GateRequest(Structure):

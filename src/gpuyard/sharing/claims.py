@@ -82,8 +82,12 @@ def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0, speed: float
     )
 
 
-def words_of(terms: Sequence[LaunchTerms]) -> list[Terms]:
+def words_of(terms: Sequence[LaunchTerms], speed: float = 1.0) -> list[Terms]:
     """Return what a gate obeys of a policy's terms; layers are for the program itself to keep."""
     return [
-        Terms(UNGATED if each.level is None else each.level, each.cap.sync_every, each.cap.window) for each in terms
-    ]
+        Terms(
+            UNGATED if each.level is None else each.level, each.cap.sync_every, each.cap.window,
+            round(each.hold_s / speed * 1e9),
+        )
+        for each in terms
+    ]  # fmt: skip

@@ -68,7 +68,7 @@ class GatedWorld:
     def apply(self, decision: Decision) -> None:
         """Write what changes."""
         for number, (gpu, terms) in enumerate(zip(self._seen, decision, strict=True)):
-            words = words_of(terms)
+            words = words_of(terms, self._speed)
             if words != [client.terms for client in gpu.clients]:
                 self._group.decide(number, gpu.clients, words)
 

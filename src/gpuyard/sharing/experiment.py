@@ -27,6 +27,7 @@ from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare.launch import LEVELS, Cap, LaunchClaim, Launching
 from gpuyard.results import Run, summarise_sharing
+from gpuyard.results.schema import COMPLETIONS
 from gpuyard.results.sharing import SharerFacts
 from gpuyard.sharing.calls import UNGATED
 from gpuyard.sharing.controller import GatedWorld
@@ -192,7 +193,9 @@ def _await_ready(process: subprocess.Popen[str], job: SharedJob) -> None:
 
 
 def _record(process: subprocess.Popen[str], job: SharedJob) -> ProcessRecord:
-    shown, _ = process.communicate()
+    assert process.stdout is not None
+    shown = process.stdout.read()  # its stdin stays open: at the end of that it would take us for dead
+    process.wait()
     if process.returncode:
         code = process.returncode
         raise GpuyardError(f"the process of job {job.name!r} ended with exit code {code}; see above for why")
@@ -207,14 +210,12 @@ def completions(records: Sequence[ProcessRecord]) -> pl.DataFrame:
         for each in records
         for number, row in enumerate(each.rows)
     ]
-    table = pl.DataFrame(rows, infer_schema_length=None, schema_overrides={"preemptions": pl.Int32, "syncs": pl.Int32})
-    columns = ("job", "number", "arrival_s", "start_s", "finish_s", "waited_s", "preemptions", "syncs", "measured")
-    return table.select(columns).sort("finish_s", maintain_order=True)
+    return pl.DataFrame(rows, COMPLETIONS.columns).sort("finish_s", maintain_order=True)
 
 
 def _fact(record: ProcessRecord, end_s: float) -> SharerFacts:
     job = record.job
     return SharerFacts(
         job.name, job.gpu, job.priority, job.slo_s, len(job.sequence.durations_s), job.sequence.mean_s,
-        job.sequence.source, len(record.rows) * job.sequence.total_s / end_s, record.longest_queue,
+        job.sequence.source, len(record.rows) * job.sequence.total_s / (end_s or 1.0), record.longest_queue,
     )  # fmt: skip

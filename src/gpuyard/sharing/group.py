@@ -34,6 +34,8 @@ class Terms:
     level: int = 0
     sync_every: int = 0
     window: int = 0
+    hold_ns: int = 0
+    """So long after each of its jobs its level stays active."""
 
 
 UNCAPPED = Terms()
@@ -255,11 +257,11 @@ def _word(owner: Group, address: int, code: str = "Q") -> memoryview:
 
 
 def _record(terms: Terms) -> GateTerms:
-    return GateTerms(terms.level, terms.sync_every, terms.window)
+    return GateTerms(terms.level, terms.sync_every, terms.window, terms.hold_ns)
 
 
 def _terms(record: GateTerms) -> Terms:
-    return Terms(record.level, record.sync_every, record.window)
+    return Terms(record.level, record.sync_every, record.window, record.hold_ns)
 
 
 _COUNTS = [name for name, kind in ClientState.__annotations__.items() if kind == "int" and name != "memory_limit"]

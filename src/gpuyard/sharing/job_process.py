@@ -2,14 +2,16 @@
 
 The gate stands before the driver or not; to it a job is what the order says, whatever is synchronised within. What it
 is to do it reads from stdin, one line of JSON; when it is ready it says `model loaded`, begins when it reads `run` and
-a time, and prints what it did.
+a time, and prints what it did. It ends at once when whoever started it has ended.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from itertools import count, cycle
@@ -101,6 +103,17 @@ def _with_tuples(given: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
 
 
+def _end_with_whoever_started() -> None:
+    """Their end of stdin is closed as soon as they have ended, however that was: nobody wants the rest then."""
+    os.read(sys.stdin.fileno(), 1)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+
+
+def _leave(*_: object) -> None:
+    """End in order, so that what is shared is left and removed by the last."""
+    raise SystemExit(1)
+
+
 def main() -> None:
     """Read what to do, get ready, wait for the start, and tell what was done."""
     given = _with_tuples(json.loads(sys.stdin.readline()))
@@ -113,6 +126,8 @@ def main() -> None:
     print(READY, flush=True)
     word, started_s = sys.stdin.readline().split()
     assert word == GO
+    signal.signal(signal.SIGTERM, _leave)
+    threading.Thread(target=_end_with_whoever_started, daemon=True).start()
     rows = run_jobs(order, launcher, counters, float(started_s))
     state = counters.state()
     print(json.dumps({"rows": rows, "longest_queue": 0 if state is None else state.longest_queue}))

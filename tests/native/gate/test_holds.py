@@ -161,3 +161,54 @@ def test_a_process_that_leaves_holds_nothing(group: Group) -> None:
     synchronise(urgent)
     urgent.disconnect()
     assert not background.arrive()
+
+
+def decide_holds(group: Group, hold_s: float) -> Group:
+    """Both levels as they are, and the urgent job held so long by a controller."""
+    controller = Group(group.name)
+    controller.control()
+    controller.decide(0, controller.look(0).clients, [Terms(1, hold_ns=round(hold_s * 1e9)), Terms(0)])
+    return controller
+
+
+def test_a_controller_holds_also_after_an_end_that_is_marked(group: Group) -> None:
+    """Each marked job is one of its own, and between them nobody gets in; afterwards the program's own hold counts."""
+    urgent, background = urgent_and_background(group, 0.0)
+    controller = decide_holds(group, LONG_S)
+    for number in range(1, 4):
+        urgent.begin_job()
+        launch(urgent)
+        synchronise(urgent)
+        assert state_of_urgent(group).job_launches == 1
+        urgent.end_job()
+        assert background.arrive()
+        state = state_of_urgent(group)
+        assert (state.active, state.jobs_begun, state.jobs_done) == (True, number, number - 1)
+    controller.close()
+    group.look(0)
+    urgent.begin_job()
+    urgent.end_job()
+    assert not background.arrive()
+    assert state_of_urgent(group).jobs_done == 4
+
+
+def test_a_hold_that_a_controller_decided_is_over_in_time(group: Group) -> None:
+    urgent, background = urgent_and_background(group, 0.0)
+    decide_holds(group, SHORT_S)
+    launch(urgent)
+    synchronise(urgent)
+    done_ns = time.monotonic_ns()
+    while background.arrive():
+        pass
+    assert time.monotonic_ns() - done_ns <= 60e9
+    assert state_of_urgent(group).jobs_done == 1
+
+
+def test_of_a_program_s_hold_and_a_controller_s_the_longer_counts(group: Group) -> None:
+    urgent, background = urgent_and_background(group, LONG_S)
+    controller = decide_holds(group, SHORT_S)
+    launch(urgent)
+    synchronise(urgent)
+    time.sleep(2 * SHORT_S)
+    assert background.arrive()
+    controller.close()

@@ -18,7 +18,7 @@ from gpuyard.policies.timeshare import TimeSharing
 from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, Launching, LaunchTerms, ShareAccounts
 
 Wait = tuple[str, float]
-KERNEL, PROGRAM = 0, 1
+KERNEL, PROGRAM, HOLD = 0, 1, 2
 END_OF_JOB, AFTER_A_WAIT, BEGIN_OF_JOB, END_OF_CALL = range(4)
 """What programs are about, in the order in which they go on at one instant."""
 
@@ -43,6 +43,7 @@ class Process:
     program: Generator[Wait, None, None] | None = None
     waits_for: Wait = ("nothing", 0.0)
     active: bool = False
+    held_until: float = inf
     arrived: float = 0.0
     in_job: bool = False
     ended_kernels: int = 0
@@ -109,6 +110,8 @@ class Reference:
             self.now, kind, _, _, version, what = heapq.heappop(self.events)
             if kind == KERNEL and what.version == version:
                 self.end(what)
+            elif kind == HOLD and what.held_until == self.now:
+                self.let_go(what)
             elif kind == PROGRAM and what.waits_for == ("time", self.now):
                 self.resume(what)
         return self.done
@@ -121,6 +124,7 @@ class Reference:
         since_sync = 0
         while arrived is not None:
             process.in_job, process.arrived, process.ended_kernels = True, arrived, 0
+            process.held_until = inf
             process.about = AFTER_A_WAIT
             row = {"process": process.number, "arrived_s": arrived, "began_s": self.now, "waited_s": 0.0}
             row |= {"preemptions": 0, "syncs": 0}
@@ -169,11 +173,17 @@ class Reference:
             else:
                 arrived = begins
             process.over = arrived is None
-            if process.active:
-                process.active = False
-                self.open_gates()
+            if process.active and process.terms.hold_s and not process.over:
+                process.held_until = self.now + process.terms.hold_s
+                heapq.heappush(self.events, (process.held_until, HOLD, (), next(self.order), 0, process))
+            elif process.active:
+                self.let_go(process)
             if arrived is not None:
                 yield "time", begins
+
+    def let_go(self, process: Process) -> None:
+        process.active, process.held_until = False, inf
+        self.open_gates()
 
     def highest(self) -> int:
         return max((process.level for process in self.processes if process.active), default=-1)

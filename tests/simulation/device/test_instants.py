@@ -32,6 +32,22 @@ def test_a_job_s_end_lets_one_launch_through_before_the_next_job_shuts_the_gate(
     assert found["low"]["jct_ms_p50"] == pytest.approx(20 * 1.5115, rel=0.01)
 
 
+def test_whole_numbers_are_times_like_any_others() -> None:
+    """Of the only job of an experiment, as which each is run alone, all arrivals may be such."""
+    whole = job("whole", 4, 1.5, launch_s=0, sync_s=0, thinks_s=(0,), arrivals_s=(0, 2))
+    assert times_ms(run([whole]).done(), 0) == pytest.approx([6.0, 6.0])
+
+
+def test_as_many_jobs_as_it_says_are_left_out_of_figures() -> None:
+    experiment = SharingExperiment((job("one", 1, 1.0, warm_up=2, least_jobs=4),), MS)
+    assert completions(experiment, share(experiment))["measured"].to_list() == [False, False, True, True]
+
+
+def test_where_no_job_ever_comes_there_are_no_times() -> None:
+    processes = simulate_sharing(SharingExperiment((job("none", arrivals_s=()),), 1.0)).tables["processes"]
+    assert processes.select("jobs_done", "jct_ms_p50", "slowdown", "gpu_share").rows() == [(0, None, None, 0.0)]
+
+
 def test_jobs_that_have_queued_up_let_one_launch_through_between_them() -> None:
     low = job("low", 20, 1.0, arrivals_s=(0.0,))
     high = job("high", 1, 0.5, priority=1, arrivals_s=tuple(np.array([0.5, 0.6, 0.7]) * MS))
@@ -50,6 +66,19 @@ def test_who_waits_for_its_window_has_passed_the_gate() -> None:
     assert times_ms(done, 1) == pytest.approx([0.25])
     assert times_ms(done, 0) == pytest.approx([6.25])
     assert done.preemptions.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("earlier_calls", [0, 1])
+def test_of_those_who_waited_who_has_not_launched_yet_goes_first(earlier_calls: int) -> None:
+    """Whoever made the very first launch call of all has launched, too."""
+    earlier = [job("earlier", 1, 0.001, arrivals_s=(0.0,))] * earlier_calls
+    low = job("low", 2, 1.0, arrivals_s=(0.01 * MS,))
+    new = job("new", 1, 1.0, arrivals_s=(0.75 * MS,))
+    high = job("high", 1, 1.0, priority=1, arrivals_s=(0.5 * MS,))
+    done = run([*earlier, low, new, high], "priority:sync=1").done()
+    # Low's first kernel ends at 1.01, high's at 2.01; then new has one until 3.01, and low its second until 4.01.
+    assert times_ms(done, earlier_calls) == pytest.approx([4.0])
+    assert times_ms(done, earlier_calls + 1) == pytest.approx([2.26])
 
 
 def by_name(given: list[SharedJob], policy: str, device: str) -> list[tuple[Any, ...]]:

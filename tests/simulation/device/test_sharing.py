@@ -14,6 +14,7 @@ from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare import time_sharing
 from gpuyard.simulation.device.world import SimulatedGpu
 
+COSTS = {"launch_s": 0.003 * MS, "sync_s": 0.0115 * MS}
 HIGH = job("high", 2, 1.0, priority=1, arrivals_s=(2.5 * MS,))
 LOW = job("low", 10, 1.0, arrivals_s=(0.0,))
 
@@ -185,6 +186,32 @@ def test_shares_hold_over_a_tenth_of_a_second() -> None:
     counts = [int(((small > start) & (small <= start + 0.1)).sum()) for start in np.arange(0.2, 1.8, 0.01)]
     assert min(counts) * 2 * MS >= 0.020
     assert max(counts) * 2 * MS <= 0.030
+
+
+@pytest.mark.parametrize(
+    ("kernels", "rival_kernels", "rival_kernel_ms"), [(1, 1, 0.1), (10, 10, 0.1), (10, 5, 0.4), (10, 100, 1.0)]
+)
+def test_shares_hold_however_short_jobs_are_that_follow_each_other_at_once(
+    kernels: int, rival_kernels: int, rival_kernel_ms: float
+) -> None:
+    """Eight to one. A rival that had a launch for each job of the other would have 50, 9, 29 and 50 % of the time."""
+    jobs = [job("a", kernels, 0.1, share=0.8, **COSTS), job("b", rival_kernels, rival_kernel_ms, share=0.1, **COSTS)]
+    used_s = run(jobs, "shares", seconds=2.0).used_s()
+    over_s = jobs[1].sequence.total_s  # what has begun when the time is over is ended
+    assert used_s[1] - over_s <= used_s.sum() / 9 * 1.05
+    assert used_s[1] >= used_s.sum() / 9 * 0.95
+
+
+def test_the_gpu_waits_a_twentieth_of_a_job_for_the_next_one_and_no_longer() -> None:
+    """Jobs of 1 ms: those that come 0.04 ms after each other count as one, those after 0.06 let the other in."""
+    for think_ms, share in ((0.04, 8 / 9), (0.06, 1.0 / (1.0 + 0.4))):
+        jobs = [job("a", 10, 0.1, share=0.8, thinks_s=(think_ms * MS,)), job("b", 1000, 0.4, share=0.1, sync_every=1)]
+        launching = LAUNCHINGS.find("shares:sync=1")
+        gpu, terms = SimulatedGpu(jobs, time_sharing("fifo"), launching, 9.0), None
+        while gpu.wait(terms) and gpu.now < 1.0:
+            terms = launching.terms(gpu.snapshot())
+            gpu.apply(terms)
+        assert gpu.used_s()[0] / gpu.used_s().sum() == pytest.approx(share, rel=0.05)
 
 
 def test_nobody_starves_under_shares_beside_an_endless_rival() -> None:

@@ -41,7 +41,7 @@ def test_jobs_come_in_the_ways_they_are_told_to(tmp_path: Path) -> None:
     (tmp_path / "times.csv").write_text("time_s,service\n0.5,c\n7,c\n0.25,other\n")
     text = HEAD + (
         "jobs:\n  - {name: a, kernel_ms: [1, 2.5], rate_per_s: 100}\n"
-        "  - {name: b, kernels: 1, kernel_ms: 1, arrivals_s: [0, 2, 2.5]}\n"
+        "  - {name: b, kernels: 1, kernel_ms: 1, arrivals_s: [0, 2, 2.5, 5]}\n"
         "  - {name: c, kernels: 1, kernel_ms: 1, arrivals: times.csv}\n"
         "  - {name: d, model: retinanet_resnet50_fpn, batch: 2, think_ms: 20, think_jitter_ms: 2}\n"
     )
@@ -82,6 +82,10 @@ def test_jobs_come_in_the_ways_they_are_told_to(tmp_path: Path) -> None:
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, think_ms: 1, rate_per_s: 2}\n",
          "row 4, field think_ms: 1 excludes rate_per_s: jobs come in one way"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: [2, 1]}\n", "must be times from 0 on"),
+        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: [0, .nan]}\n", "must be times from 0 on"),
+        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: [.nan]}\n", "must be times from 0 on"),
+        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: 3}\n", "arrivals_s: 3 must be a list"),
+        (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: null}\n", "arrivals_s: must be a list"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1}\n  - {name: a, kernels: 1, kernel_ms: 1}\n",
          "field name: 'a' is the name of two jobs"),
     ],

@@ -108,12 +108,13 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 def get_device_properties(device: Any = None) -> SimpleNamespace:
     """Return what a program may ask about a GPU."""
-    kind = gpu_of(device).kind
+    gpu = gpu_of(device)
+    kind = gpu.kind
     return SimpleNamespace(
         name=kind.name,
         major=kind.compute_capability[0],
         minor=kind.compute_capability[1],
-        total_memory=kind.memory_bytes,
+        total_memory=gpu.memory_bytes,
         multi_processor_count=kind.multiprocessors,
         max_threads_per_multi_processor=2048,
         warp_size=32,

@@ -56,7 +56,7 @@ def empty_cache() -> None:
 def mem_get_info(device: Any = None) -> tuple[int, int]:
     """Return free and total bytes of a GPU, over all processes."""
     gpu = gpu_of(device)
-    return gpu.free_memory(), gpu.kind.memory_bytes
+    return gpu.free_memory(), gpu.memory_bytes
 
 
 def device_memory_used(device: Any = None) -> int:
@@ -70,13 +70,13 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
     gpu = gpu_of(device)
-    gpu.memory.limit = int(fraction * gpu.kind.memory_bytes)
+    gpu.memory.limit = int(fraction * gpu.memory_bytes)
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
     """Return the share of a GPU that this process may take."""
     gpu = gpu_of(device)
-    return 1.0 if gpu.memory.limit is None else gpu.memory.limit / gpu.kind.memory_bytes
+    return 1.0 if gpu.memory.limit is None else gpu.memory.limit / gpu.memory_bytes
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:

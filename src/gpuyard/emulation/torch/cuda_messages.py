@@ -20,7 +20,7 @@ def out_of_memory(gpu: Gpu, wanted: int) -> str:
     memory = gpu.memory
     return (
         f"CUDA out of memory. Tried to allocate {size(wanted)}. GPU {gpu.index} has a total capacity of "
-        f"{size(gpu.kind.memory_bytes)} of which {size(gpu.free_memory())} is free. Including non-PyTorch memory, this "
+        f"{size(gpu.memory_bytes)} of which {size(gpu.free_memory())} is free. Including non-PyTorch memory, this "
         f"process has {size(memory.reserved)} memory in use. Of the allocated memory {size(memory.allocated)} is "
         "allocated by PyTorch, and "
         f"{size(memory.reserved - memory.allocated)} is reserved by PyTorch but unallocated. (emulated {gpu.kind.name})"

@@ -83,7 +83,7 @@ def completions(experiment: SharingExperiment, gpus: list[SimulatedGpu]) -> pl.D
 def _facts(experiment: SharingExperiment, gpus: list[SimulatedGpu]) -> list[SharerFacts]:
     """In the experiment's order, GPU by GPU."""
     found = {
-        job.name: _fact(job, float(gpu.used_s()[number]) / gpu.now, int(gpu.state.launchers.longest[number]))
+        job.name: _fact(job, float(gpu.used_s()[number]) / (gpu.now or 1.0), int(gpu.state.launchers.longest[number]))
         for gpu in gpus
         for number, job in enumerate(gpu.jobs)
     }

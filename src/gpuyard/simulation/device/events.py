@@ -1,9 +1,10 @@
 """The events of sharing a GPU, compiled: processes launch, synchronise and wait; kernels end.
 
-At one instant kernels end, then jobs end, then processes that have waited go on, then jobs begin, and then launch calls
-return, in the order in which they were made. So a job's end opens the gate for whoever waits there before the same
-process shuts it again with its next job; and calls that cost no time do no more than calls that cost very little. All
-else goes by numbers. A kernel's end is worked out from the last change of its rate, never added up step by step.
+At one instant kernels end, then jobs end, then processes that have waited go on, then jobs begin, then launch calls
+return, in the order in which they were made, and then holds lapse. So a job's end opens the gate for whoever waits
+there before the same process shuts it again with its next job; and calls that cost no time do no more than calls that
+cost very little. All else goes by numbers. A kernel's end is worked out from the last change of its rate, never added
+up step by step.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from gpuyard.simulation.device.state import (
     EVENTS,
     FINISH,
     GATED,
+    HELD,
     HIGHEST,
     IDLE,
     LAUNCH,
@@ -48,11 +50,15 @@ def advance(
     while totals[UNKNOWN] == 0 and totals[DONE] < len(sharing.done.process) and totals[EVENTS] < most_events:
         queue, process = int(np.argmin(queues.end_s)), _first_to_go_on(sharing)
         ends_s, goes_on_s = queues.end_s[queue], launchers.at_s[process]
-        if min(ends_s, goes_on_s) > until_s or min(ends_s, goes_on_s) == np.inf:
+        lapses_s = np.min(launchers.held_s) if totals[HELD] > 0 else np.inf
+        next_s = min(ends_s, goes_on_s, lapses_s)
+        if next_s > until_s or next_s == np.inf:
             return until_s if until_s < np.inf else now_s
         totals[EVENTS] += 1
-        now_s = min(ends_s, goes_on_s)
-        if ends_s <= goes_on_s:
+        now_s = next_s
+        if lapses_s < min(ends_s, goes_on_s):
+            _lapse(sharing, now_s)
+        elif ends_s <= goes_on_s:
             _end_kernel(sharing, queue, now_s, in_turn)
         else:
             _go_on(sharing, process, now_s, stop_s, in_turn)
@@ -121,6 +127,9 @@ def _begin_job(sharing: SharingState, process: int, now_s: float) -> None:
     launchers.began_s[process] = now_s
     launchers.kernel[process] = launchers.preemptions[process] = launchers.syncs[process] = 0
     launchers.waited_s[process] = 0.0
+    if launchers.held_s[process] < np.inf:
+        launchers.held_s[process] = np.inf
+        sharing.totals[HELD] -= 1
     _next_kernel(sharing, process, now_s)
 
 
@@ -154,8 +163,8 @@ def _next_kernel(sharing: SharingState, process: int, now_s: float) -> None:
 def _launch(sharing: SharingState, process: int, now_s: float) -> None:
     """Call the driver. Whoever waited for its window has passed the gate before, and does not look at it again."""
     launchers = sharing.launchers
-    launchers.turn[process] = sharing.totals[TURNS]
     sharing.totals[TURNS] += 1
+    launchers.turn[process] = sharing.totals[TURNS]
     launchers.phase[process] = LAUNCH
     launchers.at_s[process] = now_s + sharing.processes.launch_s[process]
 
@@ -240,9 +249,24 @@ def _finish_job(sharing: SharingState, process: int, now_s: float, stop_s: float
         launchers.phase[process] = ENDED
         begins_s = np.inf
     launchers.at_s[process] = begins_s
-    if launchers.active[process] == 1:
+    if launchers.active[process] == 1 and more and processes.hold_s[process] > 0:
+        launchers.held_s[process] = now_s + processes.hold_s[process]
+        sharing.totals[HELD] += 1
+    elif launchers.active[process] == 1:
         launchers.active[process] = 0
         _levels_changed(sharing, now_s)
+
+
+@inner
+def _lapse(sharing: SharingState, now_s: float) -> None:
+    """Who has no job, and is not waited for any longer, is active no more."""
+    launchers = sharing.launchers
+    for process in range(len(launchers.held_s)):
+        if launchers.held_s[process] <= now_s:
+            launchers.held_s[process] = np.inf
+            launchers.active[process] = 0
+            sharing.totals[HELD] -= 1
+    _levels_changed(sharing, now_s)
 
 
 @inner

@@ -69,8 +69,8 @@ def _processes(jobs: Sequence[SharedJob]) -> Processes:
     return zeros(Processes, len(jobs))._replace(
         level=np.full(len(jobs), -1),
         layers=np.zeros(len(jobs), np.int8),
-        launch_s=np.array([job.launch_s for job in jobs]),
-        sync_s=np.array([job.sync_s for job in jobs]),
+        launch_s=_floats([job.launch_s for job in jobs]),
+        sync_s=_floats([job.sync_s for job in jobs]),
         first_think=_starts(thinks),
         thinks=thinks,
         first=_starts(kernels),
@@ -83,13 +83,14 @@ def _processes(jobs: Sequence[SharedJob]) -> Processes:
 
 
 def _launchers(jobs: Sequence[SharedJob]) -> Launchers:
-    begin_s = np.array([0.0 if job.arrivals_s is None else min(job.arrivals_s, default=np.inf) for job in jobs])
+    begin_s = _floats([0.0 if job.arrivals_s is None else min(job.arrivals_s, default=np.inf) for job in jobs])
     return zeros(Launchers, len(jobs))._replace(
         phase=np.where(begin_s < np.inf, IDLE, ENDED).astype(np.int8),
         at_s=begin_s,
         active=np.zeros(len(jobs), np.int8),
         arrival=_starts(_ints([len(job.arrivals_s or ()) for job in jobs])),
         gate_s=np.full(len(jobs), np.inf),
+        held_s=np.full(len(jobs), np.inf),
     )
 
 
@@ -113,7 +114,12 @@ def _kernels(jobs: Sequence[SharedJob]) -> Kernels:
 
 
 def _joined(parts: Sequence[Sequence[float]]) -> Floats:
-    return np.concatenate([np.array(part, dtype=np.float64) for part in parts])
+    return np.concatenate([_floats(part) for part in parts])
+
+
+def _floats(values: Sequence[float]) -> Floats:
+    """Return times as such, also where all of them are whole numbers."""
+    return np.array(values, dtype=np.float64)
 
 
 def _ints(values: Sequence[int]) -> Ints:

@@ -10,9 +10,9 @@ IDLE, LAUNCH, SYNC, DRAIN, GATED, WINDOW, FINISH, ENDED = range(8)
 """What a process does: waits for its next job; is in a launch call; synchronises by its cap; drains since a higher
 level is active; waits at the gate; waits for its window; synchronises at the end of a job; has no more jobs."""
 
-TICKETS, DONE, HIGHEST, UNKNOWN, EVENTS, TURNS, TOTALS = range(7)
+TICKETS, DONE, HIGHEST, UNKNOWN, EVENTS, TURNS, HELD, TOTALS = range(8)
 """Counters: kernels lined up, jobs done, the highest active level, clients whose rates must be asked for, events,
-launch calls begun."""
+launch calls begun, processes that are active though their jobs are done."""
 
 PLACES = 4093
 """Sets of busy clients whose rates are remembered: a prime."""
@@ -24,6 +24,7 @@ class Processes(NamedTuple):
     level: Ints  # -1: it takes no part
     sync_every: Ints  # 0: no cap
     window: Ints  # 0: no cap
+    hold_s: Floats
     layers: Bytes
     launch_s: Floats
     sync_s: Floats
@@ -48,6 +49,7 @@ class Launchers(NamedTuple):
     in_flight: Ints
     longest: Ints  # the most that was ever in flight
     active: Bytes
+    held_s: Floats  # until when it is active though its job is done; inf: it is not
     arrival: Ints  # the next of its arrivals
     jobs: Ints  # done
     arrived_s: Floats

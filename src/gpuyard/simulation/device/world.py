@@ -83,6 +83,7 @@ class SimulatedGpu:
             words.level[number] = -1 if terms.level is None else terms.level
             words.sync_every[number], words.window[number] = terms.cap.sync_every, terms.cap.window
             words.layers[number] = terms.cap.layers
+            words.hold_s[number] = terms.hold_s
         obey(self._boxed, self.now)
 
     def used_s(self) -> Floats:

@@ -82,5 +82,6 @@ def _coming(name: str, values: dict[str, Any], folder: Path, seconds: float, see
         times = read_arrivals(folder / typed(values, "arrivals", str), None).of(name)
         return {"arrivals_s": tuple(each for each in times.tolist() if each < seconds)}
     if given == ["arrivals_s"]:
-        return {"arrivals_s": tuple(typed({"arrivals_s": each}, "arrivals_s", float) for each in values["arrivals_s"])}
+        times_s = [typed({"arrivals_s": each}, "arrivals_s", float) for each in typed(values, "arrivals_s", list)]
+        return {"arrivals_s": tuple(each for each in times_s if not each >= seconds)}  # no number stays, to be refused
     return {"thinks_s": pauses_s(name, values, PAUSE, typed(values, "think_ms", float, 0.0), seed)}

@@ -129,6 +129,50 @@ def test_the_others_go_on_when_the_background_program_is_killed(emulated: Path) 
     assert high.result() == {"launches": 40, "jobs": 2, "preemptions": 0, "syncs": 0, "queue": 20}
 
 
+USED_AGAIN = """
+def end_of_stream(number):
+    stream = new_stream()
+    for _ in range(3): check(launch(stream, function))
+    if number % 2: check(cuda.cuStreamSynchronize(stream))
+    check(cuda.cuStreamDestroy_v2(stream))
+    if not number % 2: check(cuda.cuCtxSynchronize())  # with what the stream had left
+    return stream.value
+
+def end_of_context(number):
+    other, module, function = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    check(cuda.cuCtxCreate_v2(ctypes.byref(other), 0, 0))
+    check(cuda.cuModuleLoadData(ctypes.byref(module), PTX))
+    check(cuda.cuModuleGetFunction(ctypes.byref(function), module, b"work"))
+    for _ in range(3): check(launch(function=function))
+    if number % 2: check(cuda.cuCtxSynchronize())
+    allocate(5000)
+    check(cuda.cuCtxDestroy_v2(other))
+    return other.value
+
+handles = [KIND(number) for number in range(40)]
+state = mine()
+show(again=len(set(handles)) < len(handles), launches=state.launches, done=state.done_launches, queued=state.queued,
+     jobs=[state.jobs_begun, state.jobs_done], longest=state.longest_queue, memory=state.memory_used)
+"""
+
+
+@pytest.mark.usefixtures("node")
+@pytest.mark.parametrize(
+    ("kind", "cap"), [("end_of_stream", {}), ("end_of_stream", {"window": 1}), ("end_of_context", {"sync_every": 2})]
+)
+def test_a_handle_that_is_used_again_counts_once(emulated: Path, kind: str, cap: dict[str, int]) -> None:
+    """Whether the stream or the context before it had something left when it ended or not."""
+    done = subprocess.run(
+        [sys.executable, "-c", SETTING_UP + USED_AGAIN.replace("KIND", kind)], env=environment(emulated, **cap),
+        capture_output=True, text=True, check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found.pop("again")
+    assert found.pop("longest") <= 3
+    assert found == {"launches": 120, "done": 120, "queued": 0, "jobs": [40, 40], "memory": 0}
+
+
 BINDINGS = """
 from cuda.bindings import driver
 (error,) = driver.cuInit(0)

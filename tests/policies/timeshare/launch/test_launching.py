@@ -46,6 +46,11 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
             "priority:sync=auto", [replace(LOW, kernels=246, kernel_s=0.727e-3), MIDDLE, HIGH],
             [LaunchTerms(0, Cap(2)), LaunchTerms(1, Cap(8)), LaunchTerms(2)],
         ),
+        # Whose queue was never longer than one kernel makes nobody wait for more, and need not synchronise.
+        (
+            "priority:sync=auto", [replace(LOW, kernels=246, kernel_s=0.727e-3, longest_queue=1.0), HIGH],
+            [LaunchTerms(0, Cap(1_000_000)), LaunchTerms(1)],
+        ),
         # Slack: 50 - 10 - 20 = 20 ms before 30 - 0 - 5 = 25 ms before whoever has no SLO.
         (
             "least-slack:sync=4",
@@ -74,6 +79,17 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
             "shares",
             [claim("a", share=0.5, owed_s=0.004), claim("b", share=0.25, owed_s=0.002), claim("c", owed_s=0.005)],
             [LaunchTerms(1, Cap(8)), LaunchTerms(1, Cap(8)), LaunchTerms(0, Cap(8))],
+        ),
+        # Who is owed something is waited for: a twentieth of its jobs of 10 x 2 ms, up to a look. Who is not, is not.
+        (
+            "shares",
+            [
+                claim("a", owed_s=0.001, kernels=10.0, kernel_s=0.002),
+                claim("b", owed_s=-0.001, kernels=10.0, kernel_s=0.002),
+                claim("c", owed_s=0.001, kernels=10.0, kernel_s=0.002, gated=False),
+                claim("d", owed_s=0.001, kernels=10.0, kernel_s=2.0),
+            ],
+            [LaunchTerms(1, Cap(8), 0.001), LaunchTerms(0, Cap(8)), NEVER, LaunchTerms(1, Cap(8), 0.002)],
         ),
         # The study's baselines.
         ("reef", [LOW, HIGH], [LaunchTerms(0, Cap(4)), LaunchTerms(1, Cap(4))]),
@@ -120,6 +136,12 @@ def test_levels_fit_into_a_word_and_strangers_to_the_gate_have_none(claims, poli
     assert len(terms) == len(claims)
     for each, given_ in zip(claims, terms, strict=True):
         assert given_.level is None or (each.gated and 0 <= given_.level < LEVELS)
+
+
+def test_of_more_priorities_than_there_are_levels_the_lowest_share_one() -> None:
+    claims = [claim(str(number), priority=number) for number in range(LEVELS + 6)]
+    levels = [terms.level for terms in LAUNCHINGS.find("priority").terms(claims)]
+    assert levels == [0] * 6 + list(range(LEVELS))
 
 
 @given(CLAIMS, POLICIES, st.randoms())

@@ -83,6 +83,8 @@ class LaunchTerms:
     level: int | None = 0
     """It waits while a client of a higher level is active; None: it neither waits nor makes others wait."""
     cap: Cap = NO_CAP
+    hold_s: float = 0.0
+    """So long after each of its jobs it still counts as active, so that its next one finds the gate as it left it."""
 
 
 UNGATED = LaunchTerms(None)
