@@ -36,6 +36,7 @@ static struct {
 unsigned long still_launches, still_context_syncs, still_stream_syncs, still_event_syncs, still_nested;
 CUresult still_next_result; /* of the next launch or synchronisation */
 CUdeviceptr still_next_address; /* of memory from now on; 0: one that nobody has had */
+void (*still_freed)(CUdeviceptr); /* called when an address is free, before whoever freed it hears of it */
 
 static CUresult planned(void) {
     CUresult result = still_next_result;
@@ -217,6 +218,7 @@ static CUresult give_back(CUdeviceptr address) {
         if (blocks[i].bytes != 0 && blocks[i].address == address) {
             free_bytes[blocks[i].device] += blocks[i].bytes;
             blocks[i].bytes = 0;
+            if (still_freed != NULL) still_freed(address);
             return CUDA_SUCCESS;
         }
     return CUDA_ERROR_INVALID_VALUE;
@@ -226,7 +228,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned i
     return (void)flags, take(address, bytes);
 }
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element) {
-    return (void)element, *pitch = (width + 511) / 512 * 512, take(address, *pitch * height);
+    return (void)element, *pitch = (width + 511) / 512 * 512, cuMemAlloc_v2(address, *pitch * height); /* as launches do */
 }
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream) {
     return (void)stream, take(address, bytes);

@@ -84,16 +84,23 @@ show(nested=count("nested"), launches=mine().launches)
     assert shown == {"nested": 1, "launches": 1}
 
 
-def test_a_launch_that_fails_is_not_counted(still: Path) -> None:
+def test_a_launch_that_fails_is_not_counted_and_leaves_no_job(still: Path) -> None:
+    """Or whoever has a lower level would wait until the program synchronises, which has nothing to wait for."""
     shown = run(
         still,
         """
-ctypes.c_int.in_dll(cuda, "still_next_result").value = 400
-code = launch()
-show(code=code, launches=mine().launches, queued=mine().queued)
+def fail():
+    ctypes.c_int.in_dll(cuda, "still_next_result").value = 400
+    return launch()
+code, alone = fail(), mine().active
+launch()
+fail()
+amid = mine().active
+check(cuda.cuCtxSynchronize())
+show(code=code, launches=mine().launches, queued=mine().queued, active=[alone, amid, mine().active])
 """,
     )
-    assert shown == {"code": 400, "launches": 0, "queued": 0}
+    assert shown == {"code": 400, "launches": 1, "queued": 0, "active": [False, True, False]}
 
 
 def test_a_context_that_has_failed_has_nothing_left_to_do(still: Path) -> None:

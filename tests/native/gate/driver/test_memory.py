@@ -129,6 +129,33 @@ show(codes=codes, used=[*used, mine().memory_used])
     assert shown == {"codes": [0, 0, 0], "used": [1000, 0]}
 
 
+def test_an_address_that_another_thread_has_by_now_stays_counted(still: Path) -> None:
+    """The driver may give it away again before whoever freed it has come back from there."""
+    shown = run(
+        still,
+        HELPERS
+        + """
+def allocate_there(address):
+    check(cuda.cuCtxSetCurrent(context))
+    ctypes.c_uint64.in_dll(cuda, "still_next_address").value = address
+    check(allocate(700)[0])
+@ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+def freed(address):
+    ctypes.c_void_p.in_dll(cuda, "still_freed").value = None
+    other = threading.Thread(target=allocate_there, args=(address,))
+    other.start()
+    other.join()
+code, address = allocate(300)
+ctypes.c_void_p.in_dll(cuda, "still_freed").value = ctypes.cast(freed, ctypes.c_void_p).value
+check(cuda.cuMemFree_v2(address))
+used = [mine().memory_used]
+check(cuda.cuMemFree_v2(address))
+show(used=[*used, mine().memory_used])
+""",
+    )
+    assert shown == {"used": [700, 0]}
+
+
 def test_a_primary_context_ends_with_its_last_user_and_its_memory_returns(still: Path) -> None:
     shown = run(
         still,
