@@ -255,6 +255,12 @@ EXPORT CUresult cuArrayCreate_v2(CUarray *array, const void *about) {
     return take((CUdeviceptr *)array, size[0] * (size[1] ? size[1] : 1) * 4);
 }
 EXPORT CUresult cuArrayDestroy(CUarray array) { return give_back((CUdeviceptr)(uintptr_t)array); }
+/* What these need is the gate's own reckoning: here it is a byte. */
+EXPORT CUresult cuArray3DCreate_v2(CUarray *array, const void *about) { return (void)about, take((CUdeviceptr *)array, 1); }
+EXPORT CUresult cuMipmappedArrayCreate(void **array, const void *about, unsigned int levels) {
+    return (void)about, (void)levels, take((CUdeviceptr *)array, 1);
+}
+EXPORT CUresult cuMipmappedArrayDestroy(void *array) { return give_back((CUdeviceptr)(uintptr_t)array); }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) { return give_back(address); }
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return (void)stream, give_back(address); }
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return cuMemFreeAsync(address, stream); }
