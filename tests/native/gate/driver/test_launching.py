@@ -50,6 +50,25 @@ def test_every_kind_of_synchronisation_ends_a_job(still: Path, end: str) -> None
     assert shown == {"active": False, "jobs": 1, "queued": 0}
 
 
+@pytest.mark.parametrize("ask", ["cuEventSynchronize", "cuEventQuery"])
+def test_an_event_ends_a_job_of_which_a_cap_has_waited_for_everything(still: Path, ask: str) -> None:
+    """Or the job would go on for ever, and lower priorities with it wait."""
+    shown = run(
+        still,
+        f"""
+event = ctypes.c_void_p()
+check(cuda.cuEventCreate(ctypes.byref(event), 0))
+for _ in range(4): check(launch())
+check(cuda.cuEventRecord(event, None))
+before = [mine().active, mine().queued]
+check(cuda.{ask}(event))
+show(before=before, after=[mine().active, mine().jobs_done])
+""",
+        sync_every=4,
+    )
+    assert shown == {"before": [True, 0], "after": [False, 1]}
+
+
 def test_a_query_that_finds_work_ends_nothing(still: Path) -> None:
     shown = run(
         still, "launch()\ncode = cuda.cuStreamQuery(None)\nshow(code=code, active=mine().active, n=mine().queued)"
