@@ -137,6 +137,8 @@ def build(library: Library, target: Path, flags: Sequence[str] = ()) -> Path:
         includes = [f"-I{place}" for place in places]
         names = [f"-Wl,-soname,{library.name}", "-o", str(made), "-lm"]
         _run([*_compiler(), *FLAGS, *library.flags, *flags, *includes, *sources, *names])
+        if not made.is_file():
+            raise BuildError(f"the compiler {_compiler()[0]!r} ended well and made nothing; name another in CC")
         made.replace(target)  # programs that run keep the file they have loaded
         if library.link:
             (generated / library.link).symlink_to(target.name)
@@ -145,7 +147,7 @@ def build(library: Library, target: Path, flags: Sequence[str] = ()) -> Path:
 
 
 def _compiler() -> list[str]:
-    named = os.environ.get("CC") or "cc"
+    named = os.environ.get("CC", "").strip() or "cc"
     try:
         command = shlex.split(named)
     except ValueError as error:

@@ -1,6 +1,8 @@
 /* Freed memory goes back to the GPU at once: a pool keeps none, whatever its release threshold says. */
 #include "pool.h"
 
+#include <pthread.h>
+
 #include "graph.h"
 #include "memory.h"
 
@@ -13,7 +15,16 @@ struct memory_pool {
 };
 
 static struct memory_pool defaults[MOST_GPUS];
-static struct memory_pool *chosen[MOST_GPUS];
+static struct memory_pool *_Atomic chosen[MOST_GPUS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_defaults(void) {
+    for (unsigned int device = 0; device < gpu_count(); device++) {
+        defaults[device].gpu = gpu_at(device);
+        defaults[device].is_default = true;
+        handle_mark(&defaults[device].handle, HANDLE_POOL);
+    }
+}
 
 void pool_count(struct memory_pool *pool, int64_t bytes) {
     int64_t used = pool->used += bytes;
@@ -24,10 +35,8 @@ static CUresult default_pool(CUdevice device, struct memory_pool **pool) {
     struct gpu *gpu;
     CUresult result = find_gpu(device, &gpu);
     if (result != CUDA_SUCCESS) return result;
+    pthread_once(&once, make_defaults);
     *pool = &defaults[device];
-    (*pool)->gpu = gpu;
-    (*pool)->is_default = true;
-    handle_mark(&(*pool)->handle, HANDLE_POOL);
     return CUDA_SUCCESS;
 }
 
@@ -37,7 +46,8 @@ EXPORT CUresult cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
 
 EXPORT CUresult cuDeviceGetMemPool(CUmemoryPool *pool, CUdevice device) {
     CUresult result = cuDeviceGetDefaultMemPool(pool, device);
-    if (result == CUDA_SUCCESS && handle_is(chosen[device], HANDLE_POOL)) *pool = chosen[device];
+    struct memory_pool *wanted = result == CUDA_SUCCESS ? chosen[device] : NULL;
+    if (handle_is(wanted, HANDLE_POOL)) *pool = wanted;
     return result;
 }
 

@@ -66,6 +66,16 @@ def test_a_cap_makes_the_host_wait_every_so_many_operations(group: Group) -> Non
     assert (state.syncs, state.queued, state.launches, state.active) == (2, 2, 10, True)
 
 
+def test_a_job_whose_last_launch_reached_the_cap_ends_when_the_program_sees_it(group: Group) -> None:
+    """With nothing left in the queue already, or lower priorities would wait until the program's next job ends."""
+    gpu, _, _ = gated(group, Terms(sync_every=4))
+    for _ in range(8):
+        gpu.launch(1.0)
+    assert (only(group).active, only(group).queued) == (True, 0)
+    gpu.synchronize()
+    assert (only(group).active, only(group).jobs_done) == (False, 1)
+
+
 def test_a_full_launch_queue_ends_no_job(group: Group) -> None:
     gpu, _, _ = gated(group)
     for _ in range(1030):

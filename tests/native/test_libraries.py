@@ -128,6 +128,21 @@ def test_a_compiler_that_fails_is_quoted(tmp_path: Path, monkeypatch: pytest.Mon
     assert list((tmp_path / "lib").iterdir()) == []
 
 
+def test_a_compiler_that_makes_nothing_is_named(no_libraries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "true")
+    with pytest.raises(MissingLibraryError, match=r"was not built: the compiler 'true' ended well and made nothing"):
+        find(NODE)
+
+
+def test_a_blank_name_of_a_compiler_means_the_usual_one(
+    no_libraries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CC", "  ")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingLibraryError, match="no C compiler 'cc'"):
+        find(NODE)
+
+
 def test_the_command_builds_finds_and_checks(no_libraries: Path) -> None:
     built = native("build").split()
     assert [Path(path).name for path in built] == EVERY

@@ -31,15 +31,17 @@ void allocation_ends(struct allocating *allocating, CUresult result, enum alloca
     }
 
 /* A function that gives back what `given` stands for. */
-#define FREEING(name, kind, given, arguments, ...)                                                   \
-    EXPORT CUresult name(__VA_ARGS__) {                                                              \
-        __typeof__(&name) real = REAL(name);                                                         \
-        if (!is_gated()) return real arguments;                                                      \
-        inside++;                                                                                    \
-        CUresult result = real arguments;                                                            \
-        if (result == CUDA_SUCCESS) allocation_remove(kind, (uint64_t)(uintptr_t)(given));           \
-        inside--;                                                                                    \
-        return result;                                                                               \
+#define FREEING(name, kind, given, arguments, ...)                                      \
+    EXPORT CUresult name(__VA_ARGS__) {                                                 \
+        __typeof__(&name) real = REAL(name);                                            \
+        if (!is_gated()) return real arguments;                                         \
+        uint64_t number = allocation_number(kind, (uint64_t)(uintptr_t)(given));        \
+        inside++;                                                                       \
+        CUresult result = real arguments;                                               \
+        inside--;                                                                       \
+        if (result == CUDA_SUCCESS)                                                     \
+            allocation_remove(kind, (uint64_t)(uintptr_t)(given), number);              \
+        return result;                                                                  \
     }
 
 #endif

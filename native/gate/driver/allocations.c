@@ -9,7 +9,7 @@
 
 struct allocation {
     enum allocation_kind kind;
-    uint64_t handle, bytes, users;
+    uint64_t handle, number, bytes, users;
     struct gated_gpu *gpu;
     CUcontext context;
     struct allocation *next;
@@ -17,6 +17,7 @@ struct allocation {
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *chains[CHAINS];
+static uint64_t last_number;
 
 /* Addresses are multiples of 256 or more. */
 static struct allocation **place_of(enum allocation_kind kind, uint64_t handle) {
@@ -44,7 +45,7 @@ void allocation_add(enum allocation_kind kind, uint64_t handle, struct gated_gpu
     struct allocation **place = place_of(kind, handle);
     if (*place != NULL) take_out(place); /* the driver has used the handle again: it was given back without our knowing */
     place = place_of(kind, handle);
-    *made = (struct allocation){kind, handle, bytes, 1, gpu, context, *place};
+    *made = (struct allocation){kind, handle, ++last_number, bytes, 1, gpu, context, *place};
     *place = made;
     pthread_mutex_unlock(&mutex);
 }
@@ -56,10 +57,18 @@ void allocation_share(enum allocation_kind kind, uint64_t handle) {
     pthread_mutex_unlock(&mutex);
 }
 
-void allocation_remove(enum allocation_kind kind, uint64_t handle) {
+uint64_t allocation_number(enum allocation_kind kind, uint64_t handle) {
+    pthread_mutex_lock(&mutex);
+    const struct allocation *found = *place_of(kind, handle);
+    uint64_t number = found == NULL ? 0 : found->number;
+    pthread_mutex_unlock(&mutex);
+    return number;
+}
+
+void allocation_remove(enum allocation_kind kind, uint64_t handle, uint64_t number) {
     pthread_mutex_lock(&mutex);
     struct allocation **place = place_of(kind, handle);
-    if (*place != NULL && --(*place)->users == 0) take_out(place);
+    if (*place != NULL && (*place)->number == number && --(*place)->users == 0) take_out(place);
     pthread_mutex_unlock(&mutex);
 }
 

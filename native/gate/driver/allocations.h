@@ -13,8 +13,12 @@ void allocation_add(enum allocation_kind kind, uint64_t handle, struct gated_gpu
 /* One more user of what a handle stands for. */
 void allocation_share(enum allocation_kind kind, uint64_t handle);
 
-/* Gives back the memory of a handle, with its last user. */
-void allocation_remove(enum allocation_kind kind, uint64_t handle);
+/* Which allocation a handle stands for now; 0 if none that we know. Once the driver has it back, the handle may stand for
+ * another before we have heard of either. */
+uint64_t allocation_number(enum allocation_kind kind, uint64_t handle);
+
+/* Gives back the memory of an allocation, with its last user. */
+void allocation_remove(enum allocation_kind kind, uint64_t handle, uint64_t number);
 
 /* In a forked child: it has allocated nothing. */
 void allocations_forget(void);

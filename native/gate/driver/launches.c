@@ -9,6 +9,11 @@ void launch_held_up(struct stream_queue *queue) {
     }
 }
 
+/* A program that got an error has nothing to wait for, and may never synchronise. */
+void launch_failed(struct stream_queue *queue) {
+    gpuyard_gate_drained(queue->gpu->client, 0, GPUYARD_GATE_PROGRAM, 0);
+}
+
 LAUNCHING_BOTH(cuLaunchKernel, stream, (function, x, y, z, bx, by, bz, shared, stream, parameters, extra),
                CUfunction function, unsigned int x, unsigned int y, unsigned int z, unsigned int bx, unsigned int by,
                unsigned int bz, unsigned int shared, CUstream stream, void **parameters, void **extra)

@@ -9,6 +9,9 @@
 /* Drains and waits until the gate is open, or begins a job: whatever a launch may need beyond a look. */
 void launch_held_up(struct stream_queue *queue);
 
+/* Ends the job that began for a launch that the driver refused, if nothing else of it is queued. */
+void launch_failed(struct stream_queue *queue);
+
 /* The queue that a launch counts for; NULL if it does not concern the gate. */
 static inline struct stream_queue *launch_queue(CUstream named) {
     return !is_gated() || (captures_under_way() && is_capturing(named)) ? NULL : queue_of(named);
@@ -24,7 +27,10 @@ static inline void launch_begins(struct stream_queue *queue) {
 static inline void launch_ends(struct stream_queue *queue, CUresult result) {
     struct gated_gpu *gpu = queue->gpu;
     inside--;
-    if (result != CUDA_SUCCESS) return;
+    if (result != CUDA_SUCCESS) {
+        launch_failed(queue);
+        return;
+    }
     uint64_t queued = fast_count(gpu->record);
     atomic_fetch_add_explicit(&queue->queued, 1, memory_order_relaxed);
     if (atomic_load_explicit(&gpu->record->window, memory_order_relaxed) != 0) window_ends(queue);

@@ -37,11 +37,16 @@ FREEING(cuMemFreeAsync_ptsz, ADDRESS_OF_MEMORY, address, (address, stream), CUde
 
 /* How long a row really is, the driver decides: what a limit forbids after that is given back at once. */
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element) {
-    CUresult result = REAL(cuMemAllocPitch_v2)(address, pitch, width, height, element);
+    __typeof__(&cuMemAllocPitch_v2) real = REAL(cuMemAllocPitch_v2);
     struct allocating allocating;
+    inside++;
+    CUresult result = real(address, pitch, width, height, element);
+    inside--;
     if (result != CUDA_SUCCESS) return result;
     if (!allocation_begins(&allocating, (uint64_t)*pitch * height)) {
+        inside++;
         DRIVER_CALL(cuMemFree_v2, (CUdeviceptr), *address);
+        inside--;
         return CUDA_ERROR_OUT_OF_MEMORY;
     }
     allocation_ends(&allocating, result, ADDRESS_OF_MEMORY, *address);

@@ -30,20 +30,20 @@ static void forget(void) {
     handles_changed++;
     captures = 0;
     for (int i = 0; i < MOST_DEVICES; i++) gpus[i] = NULL;
+    driver_forget();
     queues_forget();
     allocations_forget();
 }
 
-static void follow_forks(void) { pthread_atfork(NULL, NULL, forget); }
+/* From the beginning: a thread may fork while another is joining. */
+__attribute__((constructor(GPUYARD_FORKS_FIRST + 1))) static void follow_forks(void) { pthread_atfork(NULL, NULL, forget); }
 
 static enum gate_mode join(void) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const char *group, *wrong = gpuyard_gate_read_environment(&group, &request);
     if (group == NULL) return MODE_OFF;
     int error = wrong == NULL ? gpuyard_gate_open(group, &gate) : GPUYARD_OK;
     if (error != GPUYARD_OK) wrong = gpuyard_gate_error_text(error);
     if (wrong != NULL) say_ungated(wrong);
-    pthread_once(&once, follow_forks);
     return wrong == NULL ? MODE_ON : MODE_OFF;
 }
 

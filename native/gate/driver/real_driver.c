@@ -20,6 +20,7 @@ static const char *const names[DRIVER_COUNT] = {HOOKED(NAME) CALLED(NAME)};
 static void *const ours[HOOKED_COUNT] = {HOOKED(ADDRESS)};
 static void *real[DRIVER_COUNT];
 static _Atomic bool is_loaded;
+static pthread_mutex_t loading = PTHREAD_MUTEX_INITIALIZER;
 
 #define SYSTEM(name, ...)                                                         \
     typedef void *name##_function(__VA_ARGS__);                                   \
@@ -42,15 +43,16 @@ static void *driver_handle(bool load) {
 }
 
 static bool load(bool even_if_nobody_has) {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     if (is_loaded) return true;
-    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&loading);
     void *driver = is_loaded ? NULL : driver_handle(even_if_nobody_has);
     for (int i = 0; driver != NULL && i < DRIVER_COUNT; i++) real[i] = system_dlsym()(driver, names[i]);
     if (driver != NULL) is_loaded = true;
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&loading);
     return is_loaded;
 }
+
+void driver_forget(void) { pthread_mutex_init(&loading, NULL); }
 
 void *real_function(enum driver_number number) {
     bool found = (atomic_load_explicit(&is_loaded, memory_order_acquire) || load(true)) && real[number] != NULL;

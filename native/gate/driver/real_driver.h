@@ -9,6 +9,9 @@
 /* The address of a driver's function; of one that it does not have, a function that says so. */
 void *real_function(enum driver_number number);
 
+/* In a forked child: whoever was looking for the driver is a thread of the parent. */
+void driver_forget(void);
+
 /* The function of ours that programs get for an address that the driver gave; the address itself if there is none. */
 void *replacement(void *address);
 

@@ -45,7 +45,7 @@ OF_STREAM(cuStreamQuery_ptsz, named_stream_ptsz(stream))
         CUresult result = real(event);                                    \
         inside--;                                                         \
         struct gated_gpu *gpu = tells_done(result) ? current_gpu() : NULL; \
-        if (gpu != NULL && gpu->record->queued != 0) synchronised(gpu, 0); \
+        if (gpu != NULL) synchronised(gpu, 0);                            \
         return result;                                                    \
     }
 

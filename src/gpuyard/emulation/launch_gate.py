@@ -46,10 +46,9 @@ class LaunchGate:
             self._end_group(end)
 
     def synchronised(self) -> None:
-        """Say that the program has seen that everything is done."""
-        if self._queued[0]:
-            self._client.drained(self._queued[0])
-            self._begin_groups_anew()
+        """Say that the program has seen that everything is done, though a cap may have waited for all of it before."""
+        self._client.drained(self._queued[0])
+        self._begin_groups_anew()
 
     def reserve(self, nbytes: int, take: Callable[[int], bool]) -> bool:
         """Take memory if the limit and the GPU have it."""

@@ -154,10 +154,10 @@ def kernel(body: str, parameters: int, before: str = "") -> str:
 
 
 def settings(**given: str) -> dict[str, str]:
-    """Return this environment with these GPUYARD_ settings and no others."""
+    """Return this environment with these GPUYARD_ settings and no others, but for the place of shared memory."""
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("GPUYARD_") and name != "CUDA_VISIBLE_DEVICES"
+        if name == "GPUYARD_SHM" or not name.startswith(("GPUYARD_", "CUDA_VISIBLE_DEVICES"))
     }
     return kept | {f"GPUYARD_{name.upper()}": value for name, value in given.items()}

@@ -36,6 +36,7 @@ static struct {
 unsigned long still_launches, still_context_syncs, still_stream_syncs, still_event_syncs, still_nested;
 CUresult still_next_result; /* of the next launch or synchronisation */
 CUdeviceptr still_next_address; /* of memory from now on; 0: one that nobody has had */
+void (*still_freed)(CUdeviceptr); /* called when an address is free, before whoever freed it hears of it */
 
 static CUresult planned(void) {
     CUresult result = still_next_result;
@@ -217,6 +218,7 @@ static CUresult give_back(CUdeviceptr address) {
         if (blocks[i].bytes != 0 && blocks[i].address == address) {
             free_bytes[blocks[i].device] += blocks[i].bytes;
             blocks[i].bytes = 0;
+            if (still_freed != NULL) still_freed(address);
             return CUDA_SUCCESS;
         }
     return CUDA_ERROR_INVALID_VALUE;
@@ -226,7 +228,7 @@ EXPORT CUresult cuMemAllocManaged(CUdeviceptr *address, size_t bytes, unsigned i
     return (void)flags, take(address, bytes);
 }
 EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element) {
-    return (void)element, *pitch = (width + 511) / 512 * 512, take(address, *pitch * height);
+    return (void)element, *pitch = (width + 511) / 512 * 512, cuMemAlloc_v2(address, *pitch * height); /* as launches do */
 }
 EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream stream) {
     return (void)stream, take(address, bytes);
@@ -253,6 +255,12 @@ EXPORT CUresult cuArrayCreate_v2(CUarray *array, const void *about) {
     return take((CUdeviceptr *)array, size[0] * (size[1] ? size[1] : 1) * 4);
 }
 EXPORT CUresult cuArrayDestroy(CUarray array) { return give_back((CUdeviceptr)(uintptr_t)array); }
+/* What these need is the gate's own reckoning: here it is a byte. */
+EXPORT CUresult cuArray3DCreate_v2(CUarray *array, const void *about) { return (void)about, take((CUdeviceptr *)array, 1); }
+EXPORT CUresult cuMipmappedArrayCreate(void **array, const void *about, unsigned int levels) {
+    return (void)about, (void)levels, take((CUdeviceptr *)array, 1);
+}
+EXPORT CUresult cuMipmappedArrayDestroy(void *array) { return give_back((CUdeviceptr)(uintptr_t)array); }
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) { return give_back(address); }
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return (void)stream, give_back(address); }
 EXPORT CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return cuMemFreeAsync(address, stream); }

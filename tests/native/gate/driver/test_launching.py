@@ -50,6 +50,25 @@ def test_every_kind_of_synchronisation_ends_a_job(still: Path, end: str) -> None
     assert shown == {"active": False, "jobs": 1, "queued": 0}
 
 
+@pytest.mark.parametrize("ask", ["cuEventSynchronize", "cuEventQuery"])
+def test_an_event_ends_a_job_of_which_a_cap_has_waited_for_everything(still: Path, ask: str) -> None:
+    """Or the job would go on for ever, and lower priorities with it wait."""
+    shown = run(
+        still,
+        f"""
+event = ctypes.c_void_p()
+check(cuda.cuEventCreate(ctypes.byref(event), 0))
+for _ in range(4): check(launch())
+check(cuda.cuEventRecord(event, None))
+before = [mine().active, mine().queued]
+check(cuda.{ask}(event))
+show(before=before, after=[mine().active, mine().jobs_done])
+""",
+        sync_every=4,
+    )
+    assert shown == {"before": [True, 0], "after": [False, 1]}
+
+
 def test_a_query_that_finds_work_ends_nothing(still: Path) -> None:
     shown = run(
         still, "launch()\ncode = cuda.cuStreamQuery(None)\nshow(code=code, active=mine().active, n=mine().queued)"
@@ -84,16 +103,23 @@ show(nested=count("nested"), launches=mine().launches)
     assert shown == {"nested": 1, "launches": 1}
 
 
-def test_a_launch_that_fails_is_not_counted(still: Path) -> None:
+def test_a_launch_that_fails_is_not_counted_and_leaves_no_job(still: Path) -> None:
+    """Or whoever has a lower level would wait until the program synchronises, which has nothing to wait for."""
     shown = run(
         still,
         """
-ctypes.c_int.in_dll(cuda, "still_next_result").value = 400
-code = launch()
-show(code=code, launches=mine().launches, queued=mine().queued)
+def fail():
+    ctypes.c_int.in_dll(cuda, "still_next_result").value = 400
+    return launch()
+code, alone = fail(), mine().active
+launch()
+fail()
+amid = mine().active
+check(cuda.cuCtxSynchronize())
+show(code=code, launches=mine().launches, queued=mine().queued, active=[alone, amid, mine().active])
 """,
     )
-    assert shown == {"code": 400, "launches": 0, "queued": 0}
+    assert shown == {"code": 400, "launches": 1, "queued": 0, "active": [False, True, False]}
 
 
 def test_a_context_that_has_failed_has_nothing_left_to_do(still: Path) -> None:

@@ -65,6 +65,28 @@ show(codes=codes, free=info())
     assert shown == {"codes": [0, 2, 51200] * 25 + [0], "free": [95000, 95000]}
 
 
+def test_arrays_count_with_their_depth_and_all_their_levels(still: Path) -> None:
+    """10 x 6 x 4 elements of two halves; the next levels have 5 x 3 x 2 and 2 x 1 x 1."""
+    shown = run(
+        still,
+        HELPERS
+        + """
+class Shape(ctypes.Structure):
+    _fields_ = [(name, size) for name in ("width", "height", "depth")]
+    _fields_ += [(name, ctypes.c_uint) for name in ("format", "channels", "flags")]
+shape, used = ctypes.byref(Shape(10, 6, 4, 0x10, 2, 0)), []
+check(cuda.cuArray3DCreate_v2(ref, shape))
+used.append(mine().memory_used)
+check(cuda.cuArrayDestroy(ctypes.c_void_p(made.value)))
+check(cuda.cuMipmappedArrayCreate(ref, shape, 3))
+used.append(mine().memory_used)
+check(cuda.cuMipmappedArrayDestroy(ctypes.c_void_p(made.value)))
+show(used=[*used, mine().memory_used])
+""",
+    )
+    assert shown == {"used": [960, 960 + 120 + 8, 0]}
+
+
 def test_a_program_sees_a_gpu_no_larger_than_its_limit(still: Path) -> None:
     shown = run(
         still,
@@ -127,6 +149,33 @@ show(codes=codes, used=[*used, mine().memory_used])
         memory=1200,
     )
     assert shown == {"codes": [0, 0, 0], "used": [1000, 0]}
+
+
+def test_an_address_that_another_thread_has_by_now_stays_counted(still: Path) -> None:
+    """The driver may give it away again before whoever freed it has come back from there."""
+    shown = run(
+        still,
+        HELPERS
+        + """
+def allocate_there(address):
+    check(cuda.cuCtxSetCurrent(context))
+    ctypes.c_uint64.in_dll(cuda, "still_next_address").value = address
+    check(allocate(700)[0])
+@ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+def freed(address):
+    ctypes.c_void_p.in_dll(cuda, "still_freed").value = None
+    other = threading.Thread(target=allocate_there, args=(address,))
+    other.start()
+    other.join()
+code, address = allocate(300)
+ctypes.c_void_p.in_dll(cuda, "still_freed").value = ctypes.cast(freed, ctypes.c_void_p).value
+check(cuda.cuMemFree_v2(address))
+used = [mine().memory_used]
+check(cuda.cuMemFree_v2(address))
+show(used=[*used, mine().memory_used])
+""",
+    )
+    assert shown == {"used": [700, 0]}
 
 
 def test_a_primary_context_ends_with_its_last_user_and_its_memory_returns(still: Path) -> None:
