@@ -18,6 +18,7 @@ from gpuyard.runtime.commands import LeaseTerms
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import JobState
+from gpuyard.runtime.run_folder import make_run
 from gpuyard.runtime.settling import Patience
 from gpuyard.traces import generate, read_cluster
 
@@ -404,3 +405,35 @@ def test_processes_that_nobody_knows_are_ended_when_their_agent_is_back(tmp_path
     yard.agents.attach("node0")
     yard.world.hear()
     assert not yard.agents.ranks
+
+
+def test_an_attempt_begins_where_what_it_could_load_ends(tmp_path: Path) -> None:
+    """The last checkpoints are damaged, or somebody has taken them away: steps are done again, and told."""
+    yard = yard_of(tmp_path, start_s=20.0)
+    yard.agents.save_every_s = 300.0
+
+    def lose() -> None:
+        yard.agents.saved["one"] //= 2
+        yard.agents.kill(RankName("one", 1, 0))
+
+    yard.clock.at(1000.0, lose)
+    yard.run(Workload.from_jobs([Job("one", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    first, second = yard.store.rows("attempts")
+    assert 0 < second["first_step"] == first["last_step"] // 2
+    assert second["last_step"] == yard.world.records["one"].total_steps
+    by_profile_s = yard.world.records["one"].step_s * (second["last_step"] - second["first_step"])
+    assert second["steps_s"] == pytest.approx(by_profile_s)
+
+
+def test_a_job_that_ends_by_itself_has_done_what_it_told(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    yard.clock.at(1000.0, lambda: yard.agents.end_well(RankName("one", 1, 0)))
+    yard.run(Workload.from_jobs([Job("one", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    one = yard.world.records["one"]
+    (only,) = yard.store.rows("attempts")
+    assert (one.state, only["ended"]) == (JobState.FINISHED, "finished")
+    assert 0 < one.done_steps == only["last_step"] < one.total_steps
+    run = make_run(yard.world, yard.store, load_zoo(), policy="fifo+tune", load=None, timing={})
+    assert run.info["notes"] == [
+        f"job one ended by itself after {one.done_steps} of {one.total_steps} steps, and counts as finished"
+    ]

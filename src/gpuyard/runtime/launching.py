@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
@@ -98,7 +99,10 @@ class JobStarts:
 
 def job_folder(folder: Path, name: str) -> Path:
     """Where a job of a run keeps what it saves and writes."""
-    return folder / "jobs" / quote(name, safe="").replace(".", "%2E")[:LONGEST_NAME]
+    quoted = quote(name, safe="").replace(".", "%2E")
+    if len(quoted) > LONGEST_NAME:  # the names of two jobs may begin alike
+        quoted = f"{quoted[:LONGEST_NAME]}-{sha256(name.encode()).hexdigest()[:16]}"
+    return folder / "jobs" / quoted
 
 
 def hash_of(text: str) -> int:

@@ -49,6 +49,9 @@ def _notes(records: list[JobRecord]) -> list[str]:
     for record in records:
         if record.state is JobState.FAILED:
             notes.append(f"job {record.name} was given up after {record.attempts} attempts: {record.note}")
+        elif record.state is JobState.FINISHED and record.done_steps < record.total_steps:
+            steps = f"{record.done_steps} of {record.total_steps} steps"
+            notes.append(f"job {record.name} ended by itself after {steps}, and counts as finished")
         elif record.starts_over:
             times = record.preemptions + record.moves
             notes.append(f"job {record.name} was stopped {times} times before it had saved anything, and started over")

@@ -152,6 +152,7 @@ class Scheduler:
                 if self._agents.looks_since_heard(node) > most_looks:
                     self._fleet.end(node)
                 if not self._fleet.lives(node):
+                    self._fleet.end(node)  # what it has left behind
                     self.world.ask(lambda now, node=node: self.world.node_lost(node, now)).result()  # type: ignore[misc]
                     if self._over.is_set():
                         return
