@@ -437,3 +437,20 @@ def test_a_job_that_ends_by_itself_has_done_what_it_told(tmp_path: Path) -> None
     assert run.info["notes"] == [
         f"job one ended by itself after {one.done_steps} of {one.total_steps} steps, and counts as finished"
     ]
+
+
+def test_a_node_that_was_lost_before_a_job_was_started_there_takes_no_time_from_it(tmp_path: Path) -> None:
+    """As when an agent dies while the scheduler decides: what happened meanwhile takes effect when it has decided."""
+    yard = yard_of(tmp_path, start_s=20.0)
+
+    def lose(_now: float) -> None:
+        for node in yard.cluster.node_names:
+            yard.world.node_lost(node, 100.0)
+            yard.agents.attach(node)
+
+    yard.clock.at(310.0, lambda: yard.world.post(lose))
+    yard.run(Workload.from_jobs([Job("one", 250.0, 1, "resnet50", duration_s=600.0)]), resolve("fifo+tune"))
+    one = yard.world.records["one"]
+    assert (one.state, one.restarts) == (JobState.FINISHED, 1)
+    assert all(row["end_s"] >= row["start_s"] for row in yard.store.rows("attempts"))
+    assert one.attained_s == sum(row["end_s"] - row["start_s"] for row in yard.store.rows("attempts"))

@@ -67,7 +67,7 @@ class Attempts(Settling):
         attempt = self._attempt(told)
         if attempt is None:
             return
-        record = self.records[told.name.job]
+        record, now = self.records[told.name.job], _not_before(attempt, now)
         record.told_steps = record.told_steps or told.working
         self._note(record, attempt, told)
         if told.error and told.error != record.note:
@@ -122,6 +122,7 @@ class Attempts(Settling):
             return
         record, rank = self.records[gone.last.name.job], attempt.ranks[gone.last.name.rank]
         rank.exited, rank.left = True, gone.left
+        now = _not_before(attempt, now)
         attempt.leave_s = max(attempt.leave_s, gone.leave_s)
         self._note(record, attempt, gone.last)
         own_fault = blame and not attempt.killed  # or it ended because another one had
@@ -182,3 +183,11 @@ class Attempts(Settling):
         attempt = record.attempt if record is not None else None
         known = attempt is not None and attempt.number == told.name.attempt and told.name.rank < len(attempt.ranks)
         return attempt if known else None
+
+
+def _not_before(attempt: Attempt, now: float) -> float:
+    """When something becomes of an attempt that happened at this moment.
+
+    A node may be lost while it is decided to start a job there: the job is, and is lost at once.
+    """
+    return max(now, attempt.span_s)
