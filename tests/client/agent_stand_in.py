@@ -67,12 +67,12 @@ class AgentStandIn:
 @contextmanager
 def under_an_agent(folder: Path, *, every_s: float = 1e9, **lease: Any) -> Iterator[AgentStandIn]:
     """This process is rank 0 of a job, until the block ends."""
-    socket = folder / "agent"
-    socket.unlink(missing_ok=True)
+    attempt = next(ATTEMPTS)
+    socket = folder / f"agent{attempt}"  # of its own: a server takes its socket away when it ends, which may be later
     told = {
         SOCKET: str(socket),
         JOB: "job",
-        ATTEMPT: str(next(ATTEMPTS)),
+        ATTEMPT: str(attempt),
         RANK: "0",
         SPEED: "1.0",
         SAVE_EVERY: repr(every_s),

@@ -65,6 +65,12 @@ def test_a_loader_without_more_batches_than_the_job_has_steps_ends_it_well(tmp_p
         assert (agent.left.progress.step, agent.left.progress.saved_step, agent.left.finished) == (6, 6, True)
 
 
+def test_a_lease_that_reaches_further_than_the_job_lets_it_do_no_more_steps_than_it_has(tmp_path: Path) -> None:
+    with under_an_agent(tmp_path, total=3, until=10) as agent:
+        assert list(steps(range(5))) == [0, 1, 2]
+        assert (agent.left.progress.step, agent.left.finished) == (3, True)
+
+
 @pytest.mark.parametrize("synthetic", [False, True])
 def test_what_a_script_asks_its_loader_for_is_there_under_a_scheduler_too(synthetic: bool, tmp_path: Path) -> None:
     with under_an_agent(tmp_path):
@@ -83,6 +89,7 @@ def test_a_checkpoint_that_torch_cannot_write_is_told_and_the_job_goes_on(tmp_pa
         assert list(steps(range(3), save=full)) == [0, 1, 2]
         assert agent.left.finished
         assert "no checkpoint after step 3: [enforce fail" in agent.left.progress.error
+        assert agent.left.progress.saved_step == 0
     assert Checkpoints(tmp_path / "checkpoints").newest() == (0, None)
 
 

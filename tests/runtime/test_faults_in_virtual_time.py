@@ -245,6 +245,9 @@ def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkp
     assert deaf.preemptions == 1
     first = next(row for row in yard.store.rows("attempts") if row["job_id"] == "deaf")
     assert first["end_s"] - first["stop_asked_s"] == pytest.approx(60.0, abs=20.0)
+    (short,) = (row for row in yard.store.rows("attempts") if row["job_id"] == "short")
+    assert short["start_s"] > short["asked_s"]
+    assert yard.world.records["short"].attained_s == short["end_s"] - short["start_s"]
     check_nothing_is_held_twice(yard)
 
 

@@ -111,7 +111,7 @@ class Scheduler:
             keeper.join()
             self._agents.shut_down()
             self._fleet.stop()
-            self._server.stop(0)
+            self._server.stop(0).wait()  # it takes its socket away, and not that of the next scheduler
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         """Begin with these jobs, or go on with those of an earlier scheduler, if they are the same."""
