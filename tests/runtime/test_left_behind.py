@@ -103,6 +103,7 @@ def test_who_ends_well_before_it_is_asked_to_has_finished(command: tuple[str, ..
     eventually(lambda: not agent.ranks)
     (end,) = agent._exits.values()
     assert end.finished is done
+    assert list(agent._hello().exits) == [end]  # until it hears that this is kept
 
 
 def test_who_ends_because_it_is_asked_to_has_not_finished(tmp_path: Path) -> None:
