@@ -18,6 +18,7 @@ from gpuyard.runtime.commands import LeaseTerms
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import JobState
+from gpuyard.runtime.run_folder import make_run
 from gpuyard.runtime.settling import Patience
 from gpuyard.traces import generate, read_cluster
 
@@ -244,6 +245,9 @@ def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkp
     assert deaf.preemptions == 1
     first = next(row for row in yard.store.rows("attempts") if row["job_id"] == "deaf")
     assert first["end_s"] - first["stop_asked_s"] == pytest.approx(60.0, abs=20.0)
+    (short,) = (row for row in yard.store.rows("attempts") if row["job_id"] == "short")
+    assert short["start_s"] > short["asked_s"]
+    assert yard.world.records["short"].attained_s == short["end_s"] - short["start_s"]
     check_nothing_is_held_twice(yard)
 
 
@@ -404,3 +408,52 @@ def test_processes_that_nobody_knows_are_ended_when_their_agent_is_back(tmp_path
     yard.agents.attach("node0")
     yard.world.hear()
     assert not yard.agents.ranks
+
+
+def test_an_attempt_begins_where_what_it_could_load_ends(tmp_path: Path) -> None:
+    """The last checkpoints are damaged, or somebody has taken them away: steps are done again, and told."""
+    yard = yard_of(tmp_path, start_s=20.0)
+    yard.agents.save_every_s = 300.0
+
+    def lose() -> None:
+        yard.agents.saved["one"] //= 2
+        yard.agents.kill(RankName("one", 1, 0))
+
+    yard.clock.at(1000.0, lose)
+    yard.run(Workload.from_jobs([Job("one", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    first, second = yard.store.rows("attempts")
+    assert 0 < second["first_step"] == first["last_step"] // 2
+    assert second["last_step"] == yard.world.records["one"].total_steps
+    by_profile_s = yard.world.records["one"].step_s * (second["last_step"] - second["first_step"])
+    assert second["steps_s"] == pytest.approx(by_profile_s)
+
+
+def test_a_job_that_ends_by_itself_has_done_what_it_told(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    yard.clock.at(1000.0, lambda: yard.agents.end_well(RankName("one", 1, 0)))
+    yard.run(Workload.from_jobs([Job("one", 0.0, 1, "resnet50", duration_s=3600.0)]), resolve("fifo+tune"))
+    one = yard.world.records["one"]
+    (only,) = yard.store.rows("attempts")
+    assert (one.state, only["ended"]) == (JobState.FINISHED, "finished")
+    assert 0 < one.done_steps == only["last_step"] < one.total_steps
+    run = make_run(yard.world, yard.store, load_zoo(), policy="fifo+tune", load=None, timing={})
+    assert run.info["notes"] == [
+        f"job one ended by itself after {one.done_steps} of {one.total_steps} steps, and counts as finished"
+    ]
+
+
+def test_a_node_that_was_lost_before_a_job_was_started_there_takes_no_time_from_it(tmp_path: Path) -> None:
+    """As when an agent dies while the scheduler decides: what happened meanwhile takes effect when it has decided."""
+    yard = yard_of(tmp_path, start_s=20.0)
+
+    def lose(_now: float) -> None:
+        for node in yard.cluster.node_names:
+            yard.world.node_lost(node, 100.0)
+            yard.agents.attach(node)
+
+    yard.clock.at(310.0, lambda: yard.world.post(lose))
+    yard.run(Workload.from_jobs([Job("one", 250.0, 1, "resnet50", duration_s=600.0)]), resolve("fifo+tune"))
+    one = yard.world.records["one"]
+    assert (one.state, one.restarts) == (JobState.FINISHED, 1)
+    assert all(row["end_s"] >= row["start_s"] for row in yard.store.rows("attempts"))
+    assert one.attained_s == sum(row["end_s"] - row["start_s"] for row in yard.store.rows("attempts"))

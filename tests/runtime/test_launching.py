@@ -34,3 +34,14 @@ def test_submitted_jobs_arrive_now_or_later() -> None:
     assert [new.job.arrival_s for new in submitted_jobs(asked)] == [500.0, 560.0]
     with pytest.raises(InputError, match="is not a field of a job"):
         submitted_jobs(asked | {"jobs": [{"job_id": "a", "gpu": 1}]})
+
+
+def test_a_later_attempt_meets_at_another_port_and_is_told_what_was_saved(tmp_path: Path) -> None:
+    grant = Grant("one", (Part("a", 0),))
+    record = JobRecord(Job("one", 0.0, 1, "resnet50"), done_steps=70, saved_steps=50)
+    first, second = (
+        JobStarts(tmp_path, 1.0, 1800.0).of(record, Attempt(number, grant, 0.0, 0.0, 0), "a").environment
+        for number in (1, 2)
+    )
+    assert first["MASTER_PORT"] != second["MASTER_PORT"]  # the one before may still be taken
+    assert first["SYNERGY_ELAPSED_ITERS"] == "50"

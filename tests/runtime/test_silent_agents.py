@@ -49,7 +49,7 @@ def test_an_agent_that_is_stopped_loses_its_node_and_its_jobs_go_on(tmp_path: Pa
     only = scheduler.world.records["only"]
     assert only.state is JobState.FINISHED
     assert only.restarts >= 1
-    assert not is_still(*stopped[0])
+    assert not is_still(*stopped[0][:2])
     step, state = Checkpoints(job_folder(settings.state, "only") / "checkpoints").newest()
     assert step == only.total_steps
     assert state is not None

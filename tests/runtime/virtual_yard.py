@@ -76,6 +76,7 @@ class VirtualRank:
     since: float = 0.0
     working: bool = False
     leaving: bool = False
+    loaded: int = 0
     generation: int = 0
 
 
@@ -119,7 +120,7 @@ class VirtualAgents:
             for number in command.ranks:
                 name = RankName(command.job, command.attempt, number)
                 step = self.saved.get(command.job, 0)
-                self.ranks[name] = VirtualRank(name, node, command.lease, command.total_steps, step)
+                self.ranks[name] = VirtualRank(name, node, command.lease, command.total_steps, step, loaded=step)
                 took_s = self.start_s if self.start_cost is None else self.start_cost()
                 self.clock.at(self.clock.now() + took_s, partial(self._work, name))
             return
@@ -138,6 +139,11 @@ class VirtualAgents:
     def kill(self, name: RankName) -> None:
         """As kill -9 does."""
         self._exit(self.ranks[name], code=-9, tail="killed")
+
+    def end_well(self, name: RankName) -> None:
+        """A process ends with 0, and is not done."""
+        self._advance(self.ranks[name])
+        self._exit(self.ranks[name])
 
     def let_go(self, name: RankName) -> None:
         """A process saves and leaves, and nobody has told it to."""
@@ -265,7 +271,8 @@ class VirtualAgents:
 
     def _told(self, rank: VirtualRank) -> RankProgress:
         saved = self.saved.get(rank.name.job, 0)
-        return RankProgress(rank.name, int(rank.step + 1e-9), saved, working=rank.working or rank.leaving)
+        works = rank.working or rank.leaving
+        return RankProgress(rank.name, int(rank.step + 1e-9), saved, working=works, loaded_step=rank.loaded)
 
 
 @dataclass

@@ -138,3 +138,11 @@ def test_a_bad_failure_file_is_named_with_row_and_field(tmp_path: Path, text: st
     with pytest.raises(InputError) as caught:
         read_failures(path)
     assert says in str(caught.value)
+
+
+def test_a_file_that_was_changed_meanwhile_is_read_anew(trace: str) -> None:
+    options = make_options({"workload": trace, "recorded_on": None})
+    before = prepare(options).workload
+    assert prepare(options).workload is before
+    Path(trace).write_text(TRACE + "3,lstm,7400,90000,2\n")
+    assert len(prepare(options).workload) == len(before) + 1

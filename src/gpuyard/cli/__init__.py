@@ -22,7 +22,7 @@ from gpuyard.core.interrupts import ending_interrupts
 
 COMMANDS = {
     "simulate": "Run one or many policies and loads on a simulated cluster.",
-    "run": "Run a workload with real processes on emulated GPUs, under the policies of the simulator.",
+    "run": "Run a workload with real processes, on emulated GPUs or real ones, under the policies of the simulator.",
     "queue": "Show the jobs of a running scheduler.",
     "submit": "Hand a job to a running scheduler.",
     "cancel": "End a job of a running scheduler.",

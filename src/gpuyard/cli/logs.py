@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -30,11 +31,17 @@ def logs(
     if not path.is_file():
         raise InputError("has written nothing, or is no job of this run", field="job", value=job)
     with path.open(errors="replace") as file:
-        sys.stdout.write(file.read())
-        while follow and not _over(job, state):
+        over = not follow
+        _print_rest(file)
+        while not over:
             time.sleep(LOOK_S)
-            sys.stdout.write(file.read())
-            sys.stdout.flush()
+            over = _over(job, state)
+            _print_rest(file)  # what it wrote up to its end, too
+
+
+def _print_rest(file: TextIO) -> None:
+    shutil.copyfileobj(file, sys.stdout)
+    sys.stdout.flush()
 
 
 def _over(job: str, state: Path | None) -> bool:

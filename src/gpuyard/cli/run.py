@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpuyard.profiles import Zoo
     from gpuyard.results import Run
     from gpuyard.runtime.fleet import AgentFleet
+    from gpuyard.runtime.machine_gpus import MachineGpu
     from gpuyard.runtime.new_jobs import NewJob
     from gpuyard.runtime.real_cluster import RealCluster
     from gpuyard.runtime.scheduler import Scheduler
@@ -48,6 +49,13 @@ class Where(StrEnum):
     ray = "ray"
 
 
+class RunWorld(StrEnum):
+    """Which GPUs a run has."""
+
+    emulated = "emulated"
+    gpu = "gpu"
+
+
 @with_simulation_options
 def run(
     *,
@@ -58,6 +66,9 @@ def run(
         Path | None, typer.Option(metavar="DIR", help="Where the run keeps what it must not lose. [OUT/RUN-state]")
     ] = None,
     on: Annotated[Where, typer.Option(help="Which machines: this one, or the nodes of a Ray cluster.")] = Where.local,
+    world: Annotated[
+        RunWorld, typer.Option(help="Emulated GPUs, or this machine's own (gpu), for jobs with commands.")
+    ] = RunWorld.emulated,
     control_group: Annotated[
         list[Path] | None,
         typer.Option(metavar="DIR", help="A control group of yours: holds jobs to memory and CPU time. Repeatable."),
@@ -68,7 +79,7 @@ def run(
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
     **values: Any,
 ) -> None:
-    """Run a workload with real processes on emulated GPUs, under the policies of the simulator.
+    """Run a workload with real processes, on emulated GPUs or real ones, under the policies of the simulator.
 
     Takes what simulate takes. Jobs name their command, or only a model, which then is emulated. Without a workload it
     waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
@@ -79,10 +90,11 @@ def run(
     from gpuyard.simulation.study import run_name
 
     chosen = given(values)
+    there = _gpus_of_machine(chosen, speed, on) if world is RunWorld.gpu else []
     if on is Where.ray and "cluster" not in chosen:
         chosen["cluster"] = _cluster_of_ray(state)
     held = check_control_groups(control_group or [])
-    inputs = _inputs(chosen, jobs_file)
+    inputs = _inputs(chosen, jobs_file, there)
     check_writable(out)
     name = f"real-{run_name(inputs.options)}"
     began, cpu = time.monotonic(), time.process_time()
@@ -96,9 +108,9 @@ def run(
             for what in missing:
                 say(f"note: jobs are not held to their {what}: --control-group DIR would")
             say(f"state: {folder}; after a crash, the same command with --state {folder} goes on from there")
-        world = scheduler.world
-        with RunScreen(lambda: world.ask(lambda now: view_of(world, now)), quiet=quiet):
-            _end_when_told(world)
+        cluster = scheduler.world
+        with RunScreen(lambda: cluster.ask(lambda now: view_of(cluster, now)), quiet=quiet):
+            _end_when_told(cluster)
             scheduler.run()
         timing = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.monotonic() - began}
         found = _made(inputs, scheduler, timing).save(place)
@@ -124,12 +136,34 @@ class _Inputs:
     load: float | None
     jobs: list[NewJob]
     source: str
+    gpus: dict[str, list[str]]
+    """By node, what CUDA calls its real GPUs; none: they are emulated."""
+
+    @property
+    def world(self) -> RunWorld:
+        """Which GPUs those are."""
+        return RunWorld.gpu if self.gpus else RunWorld.emulated
 
 
-def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
+def _gpus_of_machine(chosen: dict[str, Any], speed: float, on: Where) -> list[MachineGpu]:
+    """This machine's GPUs, which are the cluster if none is stated."""
+    from gpuyard.core.errors import InputError
+    from gpuyard.runtime.machine_gpus import cluster_of_machine, gpus_of_machine
+
+    if speed != 1:
+        raise InputError("must be 1 in the gpu world: only emulated GPUs have a speed", field="speed", value=speed)
+    if on is Where.ray:
+        raise InputError("is for this machine only", field="world", value="gpu", hint="Leave --on away")
+    found = gpus_of_machine()
+    chosen.setdefault("cluster", cluster_of_machine(found))
+    return found
+
+
+def _inputs(chosen: dict[str, Any], jobs_file: Path | None, there: list[MachineGpu]) -> _Inputs:
     from gpuyard import traces
     from gpuyard.core.errors import InputError
     from gpuyard.profiles import load_zoo
+    from gpuyard.runtime.machine_gpus import gpus_of_nodes
     from gpuyard.runtime.new_jobs import NewJob, words
     from gpuyard.simulation.opening import find_policy
     from gpuyard.simulation.options import make_options
@@ -149,13 +183,15 @@ def _inputs(chosen: dict[str, Any], jobs_file: Path | None) -> _Inputs:
     if not makes_jobs:
         zoo = load_zoo(options.profiles)
         cluster = traces.read_cluster(options.cluster)
-        return _Inputs(cluster, find_policy(options.policy, options), zoo, options, None, [], "submitted")
+        gpus = gpus_of_nodes(cluster, there) if there else {}
+        return _Inputs(cluster, find_policy(options.policy, options), zoo, options, None, [], "submitted", gpus)
     study = prepare(options)
     here = str(Path.cwd())
     jobs = [NewJob(study.workload.job(number), here) for number in range(len(study.workload))]
     for new in jobs:
-        words(new.job)  # refused before anything is written
-    return _Inputs(study.cluster, study.policy, study.zoo, study.options, study.load, jobs, study.workload.source)
+        words(new.job, needed=bool(there))  # refused before anything is written
+    gpus, source = gpus_of_nodes(study.cluster, there) if there else {}, study.workload.source
+    return _Inputs(study.cluster, study.policy, study.zoo, study.options, study.load, jobs, source, gpus)
 
 
 def _scheduler(
@@ -169,13 +205,13 @@ def _scheduler(
     round_s = options.round_s / speed
     rules = RunRules(
         options.round_s, tuple(options.quota.items()), options.restart_cost_s, options.migration_cost_s,
-        options.recorded_on, serves=not inputs.jobs,
+        options.recorded_on, serves=not inputs.jobs, commands_only=inputs.world is RunWorld.gpu,
     )  # fmt: skip
     beat_s = min(max(round_s / BEATS_A_ROUND, SHORTEST_BEAT_S), LONGEST_BEAT_S)
     settings = RunSettings(
         folder, speed, options.checkpoint_every_s, max(SHORTEST_LEASE_S, 2 * round_s), rules,
-        Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": "emulated"},
-        control_groups=tuple(str(group.resolve()) for group in groups),
+        Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": inputs.world.value},
+        control_groups=tuple(str(group.resolve()) for group in groups), gpus=inputs.gpus,
     )  # fmt: skip
     fleet = _fleet_of_ray(inputs.cluster, folder) if on is Where.ray else None
     scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings, fleet)
@@ -217,5 +253,5 @@ def _made(inputs: _Inputs, scheduler: Scheduler, timing: dict[str, float]) -> Ru
 
     return make_run(
         scheduler.world, scheduler.store, inputs.zoo, policy=inputs.policy.name, load=inputs.load, timing=timing,
-        source=inputs.source, seed=inputs.options.seed, options=asdict(inputs.options),
+        source=inputs.source, seed=inputs.options.seed, options=asdict(inputs.options), kind=inputs.world.value,
     )  # fmt: skip

@@ -29,7 +29,8 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         target = self.folder / f"step-{step:012d}"
         partial = self.folder / f".{target.name}-{os.getpid()}"
-        shutil.rmtree(partial, ignore_errors=True)
+        for left in self.folder.glob(".step-*"):  # by processes that were killed while they wrote
+            shutil.rmtree(left, ignore_errors=True)
         partial.mkdir()
         try:
             save(partial / STATE)

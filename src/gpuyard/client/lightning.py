@@ -64,7 +64,4 @@ class LightningLease(Callback):  # type: ignore[misc, unused-ignore]
             trainer.should_stop = True
 
     def _write(self, path: Path) -> None:
-        try:
-            self._trainer.save_checkpoint(path)
-        except RuntimeError as error:  # what torch makes of a full disk
-            raise OSError(str(error)) from error
+        self._trainer.save_checkpoint(path)

@@ -32,6 +32,13 @@ def length_of(loader: Any) -> int | None:
         return None
 
 
+def of_loader(wrapped: Any, name: str) -> Any:
+    """What a loader has that whoever wraps it has not: a script may go on asking for its `dataset` or its `sampler`."""
+    if name.startswith("_"):
+        raise AttributeError(f"{type(wrapped).__name__} has no {name}")
+    return getattr(wrapped._loader, name)
+
+
 class MeasuredSteps(Generic[T]):
     """A loader whose first window of steps is a warm-up and whose next ones are timed. A window is at most an epoch."""
 
@@ -56,6 +63,9 @@ class MeasuredSteps(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        return of_loader(self, name)
 
     def __iter__(self) -> Iterator[T]:
         self._away_s += self._now() - self._left_at  # what a script does between epochs, such as a validation

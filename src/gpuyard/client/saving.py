@@ -22,15 +22,23 @@ class Saver:
     def __init__(self, session: AgentSession, save: Save | None, *, every_rank: bool = False) -> None:
         rank, base = os.environ[RANK], Path(os.environ[CHECKPOINTS])
         self._session = session
-        self._write = save if every_rank or rank == "0" else None
+        self._writes = every_rank or rank == "0"
+        self._write: Save | None = None
         self._reads = save is not None
         self._checkpoints = Checkpoints(base / f"rank-{rank}" if every_rank else base)
-        every_s = float(os.environ[SAVE_EVERY]) / float(os.environ[SPEED])
-        self._every_s = every_s if self._write is not None else inf
+        self._every_s = float(os.environ[SAVE_EVERY]) / float(os.environ[SPEED])
         self.found_step = 0
         """Steps behind the checkpoint that was found."""
-        self.next_at = time.monotonic() + self._every_s
+        self.next_at = inf
         """By the machine's monotonic clock."""
+        self.save_by(save)
+
+    def save_by(self, save: Save | None) -> None:
+        """From now on this writes the state, if there is anything to write it and this process is one that does."""
+        if save is not None and self._writes:
+            if self._write is None:
+                self.next_at = time.monotonic() + self._every_s
+            self._write = save
 
     def find(self) -> Path | None:
         """The newest sound checkpoint, if there is one."""
@@ -57,7 +65,7 @@ class Saver:
             began, error = time.monotonic(), ""
             try:
                 self._checkpoints.write(session.step, self._write)
-            except OSError as failure:
+            except (OSError, RuntimeError) as failure:  # torch makes a RuntimeError of a full disk
                 error = f"no checkpoint after step {session.step}: {failure}"
             session.note_save(time.monotonic() - began, error)
-        self.next_at = time.monotonic() + self._every_s
+        self.next_at = time.monotonic() + self._every_s if self._write is not None else inf

@@ -5,10 +5,12 @@ A thread of its own tells the agent every beat; the training thread only looks a
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +22,8 @@ SPEED = "GPUYARD_RUN_SPEED"
 SYNTHETIC = "GPUYARD_SYNTHETIC"
 ANSWER_S = 30.0
 """How long an answer of the agent may take: it is on the same machine."""
+ASK_AGAIN_S = 0.05
+LAST_WORD_S = 2.0
 OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
 """A session does not take over what another one of this process had with an agent there, which may be gone."""
 
@@ -74,6 +78,7 @@ class AgentSession:
         self.progress.working = True
         self.report()
         self._thread.start()
+        atexit.register(self._last_word, os.getpid())
 
     def report(self) -> None:
         """Tell how far it is, and hear what holds now."""
@@ -131,8 +136,28 @@ class AgentSession:
             except grpc.RpcError:
                 time.sleep(self._beat_s)  # without an agent this process is about to be ended
 
+    def _last_word(self, process: int) -> None:
+        """A script that ends before its steps are done tells how far it came."""
+        import grpc
+
+        if not self._over.is_set() and process == os.getpid():
+            self._over.set()
+            self.progress.step = self.step
+            with suppress(grpc.RpcError):
+                self._calls["Report"](self.progress, timeout=LAST_WORD_S)
+
     def _ask(self, call: str, request: Any) -> Any:
-        return self._calls[call](request, timeout=ANSWER_S, wait_for_ready=True)
+        """Ask the agent, and ask again if the connection breaks: no call does more when it is made twice."""
+        import grpc
+
+        end = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                return self._calls[call](request, timeout=max(end - time.monotonic(), 0.0), wait_for_ready=True)
+            except grpc.RpcError as error:
+                if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    raise
+                time.sleep(ASK_AGAIN_S)
 
 
 def join_agent(environment: Mapping[str, str] = os.environ) -> AgentSession | None:

@@ -6,13 +6,15 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from itertools import repeat
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from gpuyard.client.measuring import RECORD, MeasuredSteps, length_of
+from gpuyard.client.measuring import RECORD, MeasuredSteps, length_of, of_loader
 from gpuyard.client.saving import Load, Save, Saver
-from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, join_agent
+from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, RankName, join_agent
 
 T = TypeVar("T")
+_JOINED: dict[tuple[int, str, RankName], tuple[AgentSession, Saver]] = {}
+"""What this process is to its agent: it joins once, however many loaders it has."""
 
 
 class LeaseEnded(SystemExit):
@@ -26,9 +28,10 @@ def steps(
     """Iterate over a loader as one step each, under a scheduler if there is one; without, this is the loader itself.
 
     `save(path)` writes the state of training to a file or folder, `load(path)` reads it back. The first process of a
-    job saves, or every one to a place of its own (`every_rank`). When the lease ends, the state is saved and
-    `LeaseEnded`, a SystemExit, ends the script; started again, it goes on from there. With `synthetic`, the first batch
-    is given again and again: what the GPU could do if data were there at once.
+    job saves, or every one to a place of its own (`every_rank`). A step counts when the next batch is asked for. A
+    script may wrap several loaders, one after the other: steps count on, and what was saved is loaded once. When the
+    lease ends, the state is saved and `LeaseEnded`, a SystemExit, ends the script; started again, it goes on from
+    there. With `synthetic`, the first batch is given again and again: what the GPU could do if data were there at once.
     """
     if os.environ.get(RECORD):
         return MeasuredSteps(loader)
@@ -48,6 +51,9 @@ class FirstBatchAgain(Generic[T]):
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
 
+    def __getattr__(self, name: str) -> Any:
+        return of_loader(self, name)
+
     def __iter__(self) -> Iterator[T]:
         length = length_of(self._loader)
         for first in self._loader:
@@ -59,13 +65,19 @@ class Steps(Generic[T]):
     """The loader of a script that runs under a scheduler. It may be iterated over once for each epoch."""
 
     def __init__(self, loader: Iterable[T], save: Save | None, load: Load | None, *, every_rank: bool = False) -> None:
-        session = join_agent()
-        assert session is not None, "steps() makes no Steps without an agent"
-        self._loader, self._session = loader, session
-        self._saver = Saver(session, save, every_rank=every_rank)
+        self._loader = loader
         self.over = False
         """Whether all steps of the job are done."""
-        self._saver.begin(load)
+        me = os.getpid(), os.environ[SOCKET], RankName.of(os.environ)
+        if me in _JOINED:
+            self._session, self._saver = _JOINED[me]
+            self._saver.save_by(save)
+        else:
+            session = join_agent()
+            assert session is not None, "steps() makes no Steps without an agent"
+            self._session, self._saver = session, Saver(session, save, every_rank=every_rank)
+            self._saver.begin(load)
+            _JOINED[me] = self._session, self._saver
 
     @property
     def done(self) -> int:
@@ -84,6 +96,9 @@ class Steps(Generic[T]):
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type]
 
+    def __getattr__(self, name: str) -> Any:
+        return of_loader(self, name)
+
     def __iter__(self) -> Iterator[T]:
         session, saver, monotonic = self._session, self._saver, time.monotonic
         for batch in self._loader:
@@ -93,6 +108,8 @@ class Steps(Generic[T]):
                     return
             yield batch
             session.step += 1
+        if session.finished:  # the loader had no more batches than the job has steps
+            self._pause(session)
 
     def _pause(self, session: AgentSession) -> None:
         """What is to be done between two steps: save, end, or wait for a longer lease."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 
+from gpuyard.client.session import OWN_CONNECTION
 from gpuyard.core.errors import InputError
 from gpuyard.runtime.access import CA, CLIENT, SCHEDULER_NAME, TOKEN, access_folder, read_secret
 from gpuyard.runtime.process_ids import is_still
@@ -89,8 +90,12 @@ class AgentSettings:
 
         Each agent has its own: one that is about to end takes its socket away, not its successor's.
         """
+        return self.socket_of(os.getpid())
+
+    def socket_of(self, pid: int) -> str:
+        """The same of an agent that is another process."""
         number = sum(map(ord, self.node))
-        return str(sockets_folder(Path(self.state)) / f"{self.node[:20]}-{number}-{os.getpid()}")
+        return str(sockets_folder(Path(self.state)) / f"{self.node[:20]}-{number}-{pid}")
 
     def write(self, path: Path) -> None:
         """Make the file."""
@@ -105,7 +110,7 @@ class AgentSettings:
 
 def open_channel(address: SchedulerAddress) -> grpc.Channel:
     """A channel to the scheduler."""
-    options: list[tuple[str, Any]] = [*CONNECTION, ("grpc.enable_http_proxy", 0)]
+    options: list[tuple[str, Any]] = [*CONNECTION, *OWN_CONNECTION, ("grpc.enable_http_proxy", 0)]
     if not address.access:
         return grpc.insecure_channel(address.target, options)
     folder = Path(address.access)

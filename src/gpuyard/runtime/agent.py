@@ -27,6 +27,7 @@ from gpuyard.runtime.admission import Admission, why_not
 from gpuyard.runtime.control_groups import ControlGroups
 from gpuyard.runtime.cpu_sets import CpuSets, move_session, starting_on, usable_cpus
 from gpuyard.runtime.emulated_gpus import EmulatedMachine
+from gpuyard.runtime.process_ids import end_all_with
 from gpuyard.runtime.rank_process import RankProcess
 from gpuyard.runtime.wire import rank_name
 
@@ -47,6 +48,7 @@ class RunningRank:
     finished: bool = False
     left_at: float = 0.0
     """When it said so, by the monotonic clock."""
+    asked_to_end: bool = False
 
 
 @dataclass
@@ -114,6 +116,7 @@ class NodeAgent:
         finally:
             for running in list(self.ranks.values()):
                 running.process.kill()
+            end_all_with({SOCKET: self.settings.socket})
             server.stop(0)
             self._groups.close()
             self._machine.close()
@@ -221,7 +224,7 @@ class NodeAgent:
                 try:
                     with starting_on(cpus):
                         process = self._launch(start, name, gpu)
-                except (OSError, GpuyardError) as error:
+                except (OSError, ValueError, GpuyardError) as error:  # such as a word with a zero byte
                     self._note_exit(progress, code=127, tail=f"cannot be started: {error}")
                     continue
                 self.ranks[name] = RunningRank(process, start.lease, start.total_steps, progress)
@@ -267,6 +270,7 @@ class NodeAgent:
                         self._move(name, running.process, change.lease.cpus)
                     running.lease = change.lease
                     if change.lease.stop and not running.progress.joined:
+                        running.asked_to_end = True
                         running.process.end()  # it has nothing to save, or does not ask for its lease
 
     def _move(self, name: RankName, process: RankProcess, cpus: float) -> None:
@@ -286,11 +290,11 @@ class NodeAgent:
             running = self.ranks.pop(name)
             self._told.discard(name)
             tail = "" if running.left or not code else self._last_words(name, running)
+            by_itself = not code and not running.left and not running.asked_to_end
+            finished = running.finished or by_itself  # whatever the scheduler may want by now
             self._free_cpus(name.job, name.attempt)
             took = time.monotonic() - running.left_at if running.left else 0.0
-            self._note_exit(
-                running.progress, code=code, left=running.left, finished=running.finished, tail=tail, leave_s=took
-            )
+            self._note_exit(running.progress, code=code, left=running.left, finished=finished, tail=tail, leave_s=took)
 
     def _last_words(self, name: RankName, running: RunningRank) -> str:
         """Why a process ended before its time, as far as can be told."""

@@ -14,6 +14,8 @@ from gpuyard.runtime.addresses import RunningScheduler, open_channel
 from gpuyard.runtime.admission import why_not
 
 ANSWER_S = 60.0
+TRIES = 3
+"""Of what does no more when it is asked twice; a job that is submitted twice would be another one."""
 
 
 class SchedulerError(GpuyardError):
@@ -49,10 +51,16 @@ def _ask(scheduler: RunningScheduler, call: str, **fields: Any) -> Any:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=kinds[f"{call}Response"].FromString,
         )
-        try:
-            return method(kinds[f"{call}Request"](**fields), timeout=ANSWER_S, metadata=scheduler.address.metadata())
-        except grpc.RpcError as error:
-            if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
-                raise InputError(str(error.details())) from None
-            rule = why_not(error, scheduler.address)
-            raise SchedulerError(f"the scheduler of {scheduler.state} did not answer: {rule}") from None
+        left = TRIES if call != "Submit" else 1
+        while True:
+            left -= 1
+            try:
+                request = kinds[f"{call}Request"](**fields)
+                return method(request, timeout=ANSWER_S, metadata=scheduler.address.metadata())
+            except grpc.RpcError as error:
+                if error.code() is grpc.StatusCode.INVALID_ARGUMENT:
+                    raise InputError(str(error.details())) from None
+                if error.code() is grpc.StatusCode.UNAVAILABLE and left:
+                    continue
+                rule = why_not(error, scheduler.address)
+                raise SchedulerError(f"the scheduler of {scheduler.state} did not answer: {rule}") from None

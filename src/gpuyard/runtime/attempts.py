@@ -67,8 +67,7 @@ class Attempts(Settling):
         attempt = self._attempt(told)
         if attempt is None:
             return
-        record, rank = self.records[told.name.job], attempt.ranks[told.name.rank]
-        rank.step, rank.working = max(rank.step, told.step), rank.working or told.working
+        record, now = self.records[told.name.job], _not_before(attempt, now)
         record.told_steps = record.told_steps or told.working
         self._note(record, attempt, told)
         if told.error and told.error != record.note:
@@ -77,7 +76,6 @@ class Attempts(Settling):
         if attempt.working_s is None and all(each.working for each in attempt.ranks):
             attempt.working_s = now
             self._learn_start(now - attempt.told_s)
-            attempt.first_step = attempt.span_step = attempt.step
             self.unsettled[record.name] = None
             self.history.changed(record)  # or another scheduler would think that it never began
         record.done_steps = max(attempt.step, record.saved_steps)
@@ -88,6 +86,14 @@ class Attempts(Settling):
         self.usual_start_s += (took_s - self.usual_start_s) * (LEARNING if self.usual_start_s else 1.0)
 
     def _note(self, record: JobRecord, attempt: Attempt, told: RankProgress) -> None:
+        rank = attempt.ranks[told.name.rank]
+        if told.working and not rank.working:
+            rank.working, rank.step, rank.loaded = True, told.loaded_step, told.loaded_step
+            if told.name.rank == 0:
+                record.saved_steps = told.loaded_step
+            if all(each.working for each in attempt.ranks):
+                attempt.first_step = attempt.span_step = min(each.loaded for each in attempt.ranks)
+        rank.step = max(rank.step, told.step)
         record.saved_steps = max(record.saved_steps, told.saved_step)
         attempt.load_s = max(attempt.load_s, told.load_s)
         attempt.saves, attempt.save_s = max(attempt.saves, told.saves), max(attempt.save_s, told.save_s)
@@ -116,7 +122,7 @@ class Attempts(Settling):
             return
         record, rank = self.records[gone.last.name.job], attempt.ranks[gone.last.name.rank]
         rank.exited, rank.left = True, gone.left
-        rank.step = max(rank.step, gone.last.step)
+        now = _not_before(attempt, now)
         attempt.leave_s = max(attempt.leave_s, gone.leave_s)
         self._note(record, attempt, gone.last)
         own_fault = blame and not attempt.killed  # or it ended because another one had
@@ -147,7 +153,7 @@ class Attempts(Settling):
         record.fruitless = 0 if kept > attempt.first_step or how != "failed" else record.fruitless + int(attempt.blamed)
         if how == "finished":
             record.state, record.finish_s, record.target = JobState.FINISHED, now, None
-            record.done_steps = record.saved_steps = max(record.done_steps, record.total_steps)
+            record.done_steps = record.saved_steps = attempt.step if record.told_steps else max(record.total_steps, 0)
         elif record.cancelled:
             record.state, record.finish_s, record.target = JobState.CANCELLED, None, None
         elif record.fruitless >= self.patience.tries:
@@ -177,3 +183,11 @@ class Attempts(Settling):
         attempt = record.attempt if record is not None else None
         known = attempt is not None and attempt.number == told.name.attempt and told.name.rank < len(attempt.ranks)
         return attempt if known else None
+
+
+def _not_before(attempt: Attempt, now: float) -> float:
+    """When something becomes of an attempt that happened at this moment.
+
+    A node may be lost while it is decided to start a job there: the job is, and is lost at once.
+    """
+    return max(now, attempt.span_s)

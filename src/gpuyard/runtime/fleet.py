@@ -12,7 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from gpuyard.runtime.process_ids import is_still, started
+from gpuyard.client.session import SOCKET
+from gpuyard.runtime.addresses import AgentSettings
+from gpuyard.runtime.process_ids import end_all_with, is_still, started
 
 
 class AgentFleet(Protocol):
@@ -49,8 +51,8 @@ class LocalFleet:
     host = ""
 
     def __init__(self) -> None:
-        self._known: dict[str, list[int]] = {}
-        """The process of each agent, and when it was started."""
+        self._known: dict[str, tuple[int, int, str]] = {}
+        """The process of each agent, when it was started, and its socket."""
         self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     def reserve(self) -> None:
@@ -64,7 +66,7 @@ class LocalFleet:
                 start_new_session=True,
             )  # fmt: skip
         self._children[node] = child
-        self._known[node] = [child.pid, started(child.pid)]
+        self._known[node] = child.pid, started(child.pid), AgentSettings.read(settings).socket_of(child.pid)
 
     def words(self, settings: Path) -> list[str]:
         """The command of an agent."""
@@ -75,13 +77,15 @@ class LocalFleet:
         child = self._children.get(node)
         if child is not None:
             return child.poll() is None
-        return node in self._known and is_still(*self._known[node])
+        return node in self._known and is_still(*self._known[node][:2])
 
     def end(self, node: str) -> None:
-        """Kill the agent of a node; its processes die with it."""
+        """Kill the agent of a node; its processes die with it, and what these have started is ended."""
         if self.lives(node):
             with suppress(ProcessLookupError):
                 os.kill(self._known[node][0], signal.SIGKILL)
+        if node in self._known:
+            end_all_with({SOCKET: self._known[node][2]})
 
     def handles(self) -> dict[str, Any]:
         """Processes of agents."""
@@ -89,7 +93,10 @@ class LocalFleet:
 
     def adopt(self, found: Mapping[str, Any]) -> None:
         """Take over the agents of an earlier scheduler that live."""
-        self._known = {node: handle for node, handle in found.items() if is_still(*handle)}
+        self._known = {node: tuple(handle) for node, handle in found.items()}
+        for node in [node for node in self._known if not self.lives(node)]:
+            self.end(node)
+            del self._known[node]
 
     def stop(self, patience_s: float = 5.0) -> None:
         """Wait for agents that were told to end, and end those that do not."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from urllib.parse import quote
 
@@ -37,8 +38,10 @@ class JobStarts:
     folder: Path
     speed: float
     save_every_s: float
-    emulated: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By node, what programs are told of its emulated GPUs."""
+    surroundings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """By node, what commands are told of the machine that its GPUs are on."""
+    gpus: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By node, what CUDA calls its real GPUs; emulated ones have numbers on their node."""
     hosts: dict[str, str] = field(default_factory=dict)
     """By which processes on other nodes reach those of a node, as its agent says."""
 
@@ -50,7 +53,7 @@ class JobStarts:
     def _environment(self, record: JobRecord, attempt: Attempt, node: str, home: Path) -> dict[str, str]:
         parts = attempt.grant.parts
         here = [part for part in parts if part.node == node]
-        gpus = ",".join(str(part.gpu) for part in here)
+        gpus = ",".join(self._called(node, int(part.gpu or 0)) for part in here)
         cpus = sum(part.amounts.get("cpus", 0.0) for part in here)
         memory = sum(part.amounts.get("memory_gb", 0.0) for part in here)
         nodes = attempt.grant.nodes
@@ -78,7 +81,7 @@ class JobStarts:
             "SYNERGY_LOG_DIR": str(home),
         }
         if record.command:
-            found |= self.emulated.get(node, {})
+            found |= self.surroundings.get(node, {})
         if len(parts) > 1:
             found |= {
                 "SYNERGY_DISTRIBUTED": "1",
@@ -91,10 +94,16 @@ class JobStarts:
             }
         return found
 
+    def _called(self, node: str, gpu: int) -> str:
+        return self.gpus[node][gpu] if node in self.gpus else str(gpu)
+
 
 def job_folder(folder: Path, name: str) -> Path:
     """Where a job of a run keeps what it saves and writes."""
-    return folder / "jobs" / quote(name, safe="").replace(".", "%2E")[:LONGEST_NAME]
+    quoted = quote(name, safe="").replace(".", "%2E")
+    if len(quoted) > LONGEST_NAME:  # the names of two jobs may begin alike
+        quoted = f"{quoted[:LONGEST_NAME]}-{sha256(name.encode()).hexdigest()[:16]}"
+    return folder / "jobs" / quoted
 
 
 def hash_of(text: str) -> int:

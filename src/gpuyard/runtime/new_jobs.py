@@ -17,9 +17,14 @@ class NewJob:
     directory: str = ""
 
 
-def words(job: Job) -> tuple[str, ...]:
-    """The command of a job; InputError if its quotes do not match."""
+def words(job: Job, *, needed: bool = False) -> tuple[str, ...]:
+    """The command of a job; InputError if its quotes do not match, or there is none and it is needed."""
+    field = f"command of job {job.job_id}"
     try:
-        return tuple(shlex.split(job.command))
+        found = tuple(shlex.split(job.command))
     except ValueError as error:
-        raise InputError(f"is no command: {error}", field=f"command of job {job.job_id}", value=job.command) from None
+        raise InputError(f"is no command: {error}", field=field, value=job.command) from None
+    if needed and not found:
+        hint = "--world emulated trains models without one"
+        raise InputError("is missing, and a real GPU trains no model by itself", field=field, hint=hint)
+    return found

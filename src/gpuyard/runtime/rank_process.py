@@ -6,13 +6,16 @@ import os
 import shutil
 import signal
 import subprocess
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 
+from gpuyard.client.session import ATTEMPT, JOB, RANK, SOCKET
+from gpuyard.runtime.process_ids import end_all_with
+
 LAST_LINES = 10
+LONGEST_LINE = 200
 LONGEST_TAIL = 4000
 _SETPRIV = shutil.which("setpriv")
 
@@ -27,12 +30,14 @@ class RankProcess:
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as output:
+            self._log_begins = output.tell()
             self._process = subprocess.Popen(  # noqa: S603 - the command of a job, as its owner wrote it; no shell
                 [*_tied_to_parent(), *command],
                 env=dict(environment), cwd=directory or None, stdin=subprocess.DEVNULL, stdout=output,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
         self._ended = ended
+        self._marks = {name: environment[name] for name in (SOCKET, JOB, ATTEMPT, RANK) if name in environment}
         self._watch = Thread(target=self._wait, name=f"wait-{self._process.pid}", daemon=True)
 
     def watch(self) -> None:
@@ -53,16 +58,21 @@ class RankProcess:
         _signal_group(self.pid, signal.SIGKILL)
 
     def tail(self) -> str:
-        """The last lines of its log."""
+        """The last lines of what it wrote, which may be much."""
         try:
-            with self.log.open("r", errors="replace") as file:
-                return "".join(deque(file, LAST_LINES))[-LONGEST_TAIL:].strip()
+            with self.log.open("rb") as file:
+                length = file.seek(0, os.SEEK_END)
+                file.seek(max(self._log_begins, length - LONGEST_TAIL))
+                lines = file.read().decode(errors="replace").splitlines()
         except OSError:
             return ""
+        return "\n".join(line[:LONGEST_LINE] for line in lines[-LAST_LINES:]).strip()
 
     def _wait(self) -> None:
         code = self._process.wait()
         self.kill()  # what it started and left behind would hold on to its GPU
+        if self._marks:
+            end_all_with(self._marks)  # that which has left its session, too
         self._ended(code)
 
 

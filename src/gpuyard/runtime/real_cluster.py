@@ -58,6 +58,8 @@ class RunRules:
     recorded_on: str | None = None
     serves: bool = False
     """Whether more jobs may come: it goes on when all are done."""
+    commands_only: bool = False
+    """Whether every job needs a command of its own: models are trained on emulated GPUs only."""
 
 
 class RealCluster:
@@ -127,7 +129,7 @@ class RealCluster:
         """More jobs; InputError for one that can never run, and then none is added."""
         fresh: dict[str, JobRecord] = {}
         for new in jobs:
-            record = JobRecord(new.job, words(new.job), new.directory)
+            record = JobRecord(new.job, words(new.job, needed=self.rules.commands_only), new.directory)
             if record.name in self.records or record.name in fresh:
                 raise InputError("is the id of another job", field="job_id", value=record.name)
             self._look_up(record)

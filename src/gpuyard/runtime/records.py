@@ -36,6 +36,8 @@ class RankState:
     working: bool = False
     left: bool = False
     exited: bool = False
+    loaded: int = 0
+    """Steps behind what it began with: less than was saved, if that was damaged or taken away."""
 
 
 @dataclass

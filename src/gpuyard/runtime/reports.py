@@ -20,6 +20,8 @@ class RankProgress:
     saves: int = 0
     save_s: float = 0.0
     error: str = ""
+    loaded_step: int = 0
+    """Steps behind what it began with."""
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,9 @@ from gpuyard.runtime.store import RunStore
 
 def make_run(
     world: RealCluster, store: RunStore, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
-    **further: Any,
+    kind: str = "emulated", **further: Any,
 ) -> Run:  # fmt: skip
-    """The run as it is now, whether all of it is over or not."""
+    """The run as it is now, whether all of it is over or not; its kind of world is that of its GPUs."""
     records = list(world.records.values())
     workload = Workload.from_jobs([record.job for record in records], source=str(further.pop("source", "jobs")))
     jobs = _jobs_table(records, workload, world.cluster, zoo, world.rules.recorded_on)
@@ -30,7 +30,7 @@ def make_run(
     end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]
     cpu_seconds = timing.get("cpu_seconds")
     summary = summarise(jobs, timeline, world.cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
-    info = run_inputs("emulated", policy, world.cluster, workload, load=load, **further) | {
+    info = run_inputs(kind, policy, world.cluster, workload, load=load, **further) | {
         "end_s": end_s,
         "decisions": world.decisions,
         "decision_lag_s": float(np.mean(world.lags_s)) if world.lags_s else 0.0,
@@ -49,6 +49,9 @@ def _notes(records: list[JobRecord]) -> list[str]:
     for record in records:
         if record.state is JobState.FAILED:
             notes.append(f"job {record.name} was given up after {record.attempts} attempts: {record.note}")
+        elif record.state is JobState.FINISHED and record.done_steps < record.total_steps:
+            steps = f"{record.done_steps} of {record.total_steps} steps"
+            notes.append(f"job {record.name} ended by itself after {steps}, and counts as finished")
         elif record.starts_over:
             times = record.preemptions + record.moves
             notes.append(f"job {record.name} was stopped {times} times before it had saved anything, and started over")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -24,6 +24,7 @@ from gpuyard.runtime.cpu_sets import cpus_of_nodes, usable_cpus
 from gpuyard.runtime.emulated_gpus import emulated_nodes
 from gpuyard.runtime.fleet import AgentFleet, LocalFleet
 from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.machine_gpus import numbering
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.process_ids import started
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
@@ -50,6 +51,8 @@ class RunSettings:
     about: dict[str, str] = field(default_factory=dict)
     control_groups: tuple[str, ...] = ()
     """Below which agents make groups that hold jobs to their memory and CPU time."""
+    gpus: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By node, what CUDA calls its real GPUs; none: they are emulated."""
 
 
 class Scheduler:
@@ -70,9 +73,9 @@ class Scheduler:
         self._clock = MachineClock(settings.speed, None if anchor is None else Anchor(**anchor))
         self._agents = AttachedAgents(self.store.meta("agent_numbers"))
         folder = settings.state.resolve()
-        launching = JobStarts(
-            folder, settings.speed, settings.save_every_s, emulated_nodes(cluster, folder, settings.speed)
-        )
+        real = dict.fromkeys(settings.gpus, numbering())
+        surroundings = real or emulated_nodes(cluster, folder, settings.speed)
+        launching = JobStarts(folder, settings.speed, settings.save_every_s, surroundings, settings.gpus)
         self.world = RealCluster(
             cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience
         )
@@ -108,12 +111,15 @@ class Scheduler:
             keeper.join()
             self._agents.shut_down()
             self._fleet.stop()
-            self._server.stop(0)
+            self._server.stop(0).wait()  # it takes its socket away, and not that of the next scheduler
 
     def take(self, jobs: Sequence[NewJob]) -> None:
         """Begin with these jobs, or go on with those of an earlier scheduler, if they are the same."""
         given = sha256("\n".join(repr(new.job) for new in jobs).encode()).hexdigest()
+        gpus = {node: list(found) for node, found in self._settings.gpus.items()}
         known = self.world.records.values()
+        if known and self.store.meta("gpus") != gpus:
+            raise InputError("holds a run on other GPUs", file=self._settings.state, hint="Name another folder")
         if known and self.store.meta("given") != given:
             raise InputError("holds a run of other jobs", file=self._settings.state, hint="Name another folder")
         if self.store.meta("written") and all(each.state.over for each in known):
@@ -121,6 +127,7 @@ class Scheduler:
         self._fleet.reserve()
         if not known:
             self.store.set_meta("given", given)
+            self.store.set_meta("gpus", gpus)
             self.world.add(jobs)
 
     def written(self) -> None:
@@ -152,6 +159,7 @@ class Scheduler:
                 if self._agents.looks_since_heard(node) > most_looks:
                     self._fleet.end(node)
                 if not self._fleet.lives(node):
+                    self._fleet.end(node)  # what it has left behind
                     self.world.ask(lambda now, node=node: self.world.node_lost(node, now)).result()  # type: ignore[misc]
                     if self._over.is_set():
                         return

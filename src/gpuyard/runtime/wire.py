@@ -45,7 +45,7 @@ def progress_of(message: Any) -> RankProgress:
     """How far a process is."""
     return RankProgress(
         rank_name(message.rank), message.step, message.saved_step, message.working, message.load_s, message.saves,
-        message.save_s, message.error,
+        message.save_s, message.error, message.loaded_step,
     )  # fmt: skip
 
 

@@ -50,13 +50,24 @@ class CudaDriver:
 
     def gpu_names(self) -> tuple[str, ...]:
         """Say which GPUs there are."""
-        count, name = ctypes.c_int(), ctypes.create_string_buffer(NAME_BYTES)
-        self.call("cuDeviceGetCount", ctypes.byref(count))
-        names = []
-        for gpu in range(count.value):
+        name, names = ctypes.create_string_buffer(NAME_BYTES), []
+        for gpu in range(self._gpus()):
             self.call("cuDeviceGetName", name, NAME_BYTES, gpu)
             names.append(name.value.decode(errors="replace"))
         return tuple(names)
+
+    def gpu_memory_bytes(self) -> tuple[int, ...]:
+        """Say how much memory each has."""
+        size, sizes = ctypes.c_size_t(), []
+        for gpu in range(self._gpus()):
+            self.call("cuDeviceTotalMem_v2", ctypes.byref(size), gpu)
+            sizes.append(size.value)
+        return tuple(sizes)
+
+    def _gpus(self) -> int:
+        count = ctypes.c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(count))
+        return count.value
 
     def _made(self, name: str, *arguments: Any) -> ctypes.c_void_p:
         """Call a function whose first argument is where what it makes goes."""

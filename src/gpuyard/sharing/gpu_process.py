@@ -42,11 +42,12 @@ def _measured_ns(launcher: Launcher) -> int:
 
 
 def look(gpus: list[int]) -> dict[str, Any]:
-    """Return the names of all GPUs, and what was measured on these; or why there is nothing to look at."""
+    """Return names and memory of all GPUs, and what was measured on these; or why there is nothing to look at."""
     try:
         driver = CudaDriver()
         names = driver.gpu_names()
-        return {"names": names, "overhead_ns": [overhead_ns(driver, gpu) for gpu in gpus if gpu < len(names)]}
+        measured = [overhead_ns(driver, gpu) for gpu in gpus if gpu < len(names)]
+        return {"names": names, "memory_bytes": driver.gpu_memory_bytes(), "overhead_ns": measured}
     except (OSError, DriverFailedError) as error:
         return {"missing": str(error)}
 

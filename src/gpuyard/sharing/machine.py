@@ -56,14 +56,22 @@ class MachineGround:
         """A driver does that."""
 
 
-def find_ground(gpus: Sequence[int]) -> MachineGround:
-    """Look at these GPUs of the machine; InputError where they are not."""
+def look_at_gpus(gpus: Sequence[int] = (), environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
+    """What the driver says of all GPUs, and what was measured on these; InputError where there is no driver or GPU."""
     command = [sys.executable, "-m", "gpuyard.sharing.gpu_process", *map(str, gpus)]
-    told = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603 - our own program
+    told = subprocess.run(  # noqa: S603 - our own program
+        command, stdout=subprocess.PIPE, text=True, env=dict(environment), check=False
+    )
     found: dict[str, Any] = json.loads(told.stdout) if told.returncode == 0 else {"missing": "looking for one failed"}
     if "missing" in found:
         hint = "Use --world emulated, or put an emulated one on LD_LIBRARY_PATH (docs/cuda.md)"
         raise InputError(f"needs a CUDA driver and a GPU: {found['missing']}", field="world", value="gpu", hint=hint)
+    return found
+
+
+def find_ground(gpus: Sequence[int]) -> MachineGround:
+    """Look at these GPUs of the machine; InputError where they are not."""
+    found = look_at_gpus(gpus)
     names = found["names"]
     for gpu in gpus:
         if gpu >= len(names):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from hashlib import file_digest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from gpuyard import traces
+from gpuyard.core.arguments import check_regular
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.profiles import Zoo
@@ -22,11 +25,24 @@ _DEPENDS_ON = (*MAKING, "workload", "load", "seed", "static", "faithful", "profi
 
 def chosen_workload(options: Options, zoo: Zoo) -> Workload:
     """Read or make the workload; neighbours in a study often share it, so the last one is kept."""
-    return _workload(tuple((name, getattr(options, name)) for name in _DEPENDS_ON), zoo if options.profiles else None)
+    choice = tuple((name, getattr(options, name)) for name in _DEPENDS_ON)
+    return _workload(choice, zoo if options.profiles else None, _content(options.workload))
+
+
+def _content(path: str | None) -> str:
+    """What tells a file from the one that had its name before; nothing where it cannot be read."""
+    if path is None:
+        return ""
+    check_regular(path)
+    try:
+        with Path(path).open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""  # whoever reads it says why
 
 
 @lru_cache(maxsize=1)
-def _workload(choice: tuple[tuple[str, Any], ...], zoo: Zoo | None) -> Workload:
+def _workload(choice: tuple[tuple[str, Any], ...], zoo: Zoo | None, content: str) -> Workload:  # noqa: ARG001
     options = Options(**dict(choice))
     return _made(options, zoo) if options.workload is None else _read(options, options.workload, zoo)
 

@@ -37,7 +37,7 @@ class NoiseScale:
         signal = (big * square_of_mean - small * mean_square) / (big - small)
         noise = (mean_square - square_of_mean) / (1.0 / small - 1.0 / big)
         # The first updates count alike, so that the estimate does not stay near where it begins.
-        weight = SMOOTHING
+        weight = max(SMOOTHING, 1.0 / (self.updates + 1))
         return NoiseScale(
             self.signal + weight * (signal - self.signal), self.noise + weight * (noise - self.noise), self.updates + 1
         )
