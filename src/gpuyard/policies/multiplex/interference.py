@@ -135,7 +135,9 @@ class InterferenceModel:
             pull += row * (each.slowdown - USUAL_EFFECT * row.sum()) / variance
         # With the precision of what was measured instead of its variance, the work grows with pairs, not with samples.
         mixed = np.eye(len(position)) + precision @ _covariance(self._known, self._known)
-        return _Posterior(np.linalg.solve(mixed, pull), np.linalg.solve(mixed, precision))
+        weights: Floats = np.linalg.solve(mixed, pull)
+        gain: Floats = np.linalg.solve(mixed, precision)
+        return _Posterior(weights, gain)
 
 
 class _Posterior(NamedTuple):
