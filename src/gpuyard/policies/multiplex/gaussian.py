@@ -76,7 +76,7 @@ class GaussianProcess:
             tried[:, axis] = LENGTHS
             best = max(best, _likeliest(points, values, errors, tried), key=lambda fit: fit.belief)
         covariance = best.deviation**2 * matern(distances(points, points, best.lengths)) + _noise(errors)
-        inverse: Floats = np.linalg.inv(covariance)
+        inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
         ones = inverse.sum(axis=0)
         level = float(ones @ values / ones.sum())
         return cls(points, best.lengths, best.deviation, level, inverse, inverse @ (values - level))

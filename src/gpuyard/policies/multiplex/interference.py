@@ -135,9 +135,8 @@ class InterferenceModel:
             pull += row * (each.slowdown - USUAL_EFFECT * row.sum()) / variance
         # With the precision of what was measured instead of its variance, the work grows with pairs, not with samples.
         mixed = np.eye(len(position)) + precision @ _covariance(self._known, self._known)
-        weights: Floats = np.linalg.solve(mixed, pull)
-        gain: Floats = np.linalg.solve(mixed, precision)
-        return _Posterior(weights, gain)
+        solved = (np.linalg.solve(mixed, pull), np.linalg.solve(mixed, precision))
+        return _Posterior(*(np.asarray(each, dtype=np.float64) for each in solved))
 
 
 class _Posterior(NamedTuple):
