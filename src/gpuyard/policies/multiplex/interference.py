@@ -71,7 +71,7 @@ class Observation:
     """The key of the GPU's type; empty where nobody says."""
 
 
-class Slowdown(NamedTuple):
+class ExpectedSlowdown(NamedTuple):
     """What is expected of a task, and the standard deviation of that."""
 
     mean: float
@@ -96,25 +96,25 @@ class InterferenceModel:
         """Return a model that knows these, too."""
         return InterferenceModel((*self.observations, *observations))
 
-    def slowdowns(self, mix: Sequence[Usage], gpu: str = "") -> list[Slowdown]:
+    def slowdowns(self, mix: Sequence[Usage], gpu: str = "") -> list[ExpectedSlowdown]:
         """Return what each task of a mix is to expect."""
         return [self._slowdown(mix, (position,), gpu) for position in range(len(mix))]
 
-    def total(self, mix: Sequence[Usage], gpu: str = "") -> Slowdown:
+    def total(self, mix: Sequence[Usage], gpu: str = "") -> ExpectedSlowdown:
         """Return the sum of what all tasks of a mix are to expect."""
         return self._slowdown(mix, tuple(range(len(mix))), gpu)
 
-    def _slowdown(self, mix: Sequence[Usage], measured: tuple[int, ...], gpu: str) -> Slowdown:
+    def _slowdown(self, mix: Sequence[Usage], measured: tuple[int, ...], gpu: str) -> ExpectedSlowdown:
         strengths = _effects(mix, measured, gpu)
         if not strengths:
-            return Slowdown(0.0, 0.0)
+            return ExpectedSlowdown(0.0, 0.0)
         effects, strength = list(strengths), np.array(list(strengths.values()))
         across = _covariance(effects, self._known)
         # Nobody gets faster by company, whatever the noise of a few samples may say.
         mean = max(0.0, float(strength @ (USUAL_EFFECT + across @ self._posterior.weights)))
         left = _covariance(effects, effects) - across @ self._posterior.gain @ across.T
         variance = max(0.0, float(strength @ left @ strength)) + len(measured) * SPREAD**2
-        return Slowdown(mean, sqrt(variance))
+        return ExpectedSlowdown(mean, sqrt(variance))
 
     @cached_property
     def _known(self) -> list[_Effect]:
