@@ -192,6 +192,28 @@ def test_tuning_takes_no_more_time_than_it_is_worth() -> None:
     assert phase(tuner) is Phase.APPLY
 
 
+def test_the_task_that_ends_first_says_how_long_tuning_may_take() -> None:
+    tuner = GpuTuner(capacity_gb=16)
+    for name, remaining_s in (("a", 500.0), ("b", 1e6)):
+        tuner.join(task(name, remaining_s=remaining_s), 0.0)
+    for now in (5.0, 11.0):
+        for name in ("a", "b"):
+            tuner.report(name, sample(tuner), now)
+    assert tuner.phase is Phase.APPLY
+
+
+def test_one_sample_with_a_large_error_does_not_decide() -> None:
+    tuner = GpuTuner(capacity_gb=16)
+    tuner.join(task("a"), 0.0)
+    while tuner.phase is not Phase.STABLE:
+        batch = tuner.wish.batches["a"]
+        lucky = batch == 38  # twice as fast as it should be, and unsure by as much
+        step_s = 0.1 * (batch / 64) ** 0.2 * (0.4 if lucky else 1.0)
+        tuner.acknowledge("a", tuner.wish.generation, 0.0)
+        tuner.report("a", Sample(tuner.wish.generation, 5, step_s, 0.4 * step_s if lucky else 0.0005), 0.0)
+    assert tuner.wish.batches["a"] > 64
+
+
 def test_of_many_tasks_the_newest_three_are_tuned() -> None:
     tuner = GpuTuner(capacity_gb=16)
     for name in "abcde":
