@@ -83,7 +83,7 @@ def training(random: Random, axes: int, start: Batches) -> Surface:
 @pytest.mark.parametrize("make", [convex, monotone, training])
 def test_it_comes_within_five_percent_of_the_best(make: Callable[[Random, int, Batches], Surface], axes: int) -> None:
     random = np.random.default_rng(17)
-    for _ in range(6):
+    for _ in range(20):
         ranges = [BatchRange.around(int(2 ** random.integers(3, 11))) for _ in range(axes)]
         start = tuple(each.own for each in ranges)
         candidates, surface = fitting_batches(ranges, 1.0), make(random, axes, start)
