@@ -93,6 +93,14 @@ def test_a_checkpoint_that_torch_cannot_write_is_told_and_the_job_goes_on(tmp_pa
     assert Checkpoints(tmp_path / "checkpoints").newest() == (0, None)
 
 
+def test_a_script_that_saves_nothing_loads_nothing(tmp_path: Path) -> None:
+    Checkpoints(tmp_path / "checkpoints").write(2, lambda path: path.write_text("2"))  # of another script
+    training = Training()
+    with under_an_agent(tmp_path, total=3) as agent:
+        assert list(steps(range(3), load=training.load)) == [0, 1, 2]
+        assert (training.loads, agent.left.progress.step) == (0, 3)
+
+
 def test_a_connection_that_breaks_is_made_again(tmp_path: Path) -> None:
     with under_an_agent(tmp_path, total=3) as agent:
         agent.breaks |= {"Join", "Report"}

@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.virtual_yard import VirtualRank, VirtualYard
+from tests.runtime.virtual_yard import VirtualClock, VirtualRank, VirtualYard
 
 from gpuyard.client.session import RankName
+from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import load_zoo
-from gpuyard.runtime.attempts import STARTS_OVER
+from gpuyard.runtime.attempts import BEATS_AHEAD, STARTS_OVER
 from gpuyard.runtime.commands import LeaseTerms
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.real_cluster import RunRules
-from gpuyard.runtime.records import JobState
+from gpuyard.runtime.records import Attempt, JobRecord, JobState, RankState
 from gpuyard.runtime.run_folder import make_run
 from gpuyard.runtime.settling import Patience
 from gpuyard.traces import generate, read_cluster
@@ -160,7 +161,7 @@ def test_a_scheduler_that_dies_over_an_exit_starts_nobody_again(
         if yard.agents.exits and moment == "before it is kept":
             yard.die()
         keep()
-        if yard.agents.exits:
+        if yard.agents.exits and yard.world.records["only"].attempt is None:
             yard.die()
 
     monkeypatch.setattr(yard.world._history, "keep", die_over_exits)
@@ -195,8 +196,9 @@ def test_a_job_whose_nodes_are_lost_is_not_to_blame_whatever_was_killed_with_it(
     assert wide.restarts > 3
 
 
-def test_a_job_that_never_starts_is_killed_and_given_up(tmp_path: Path) -> None:
-    yard = yard_of(tmp_path, Patience(beat_s=10.0, begin_s=700.0, tries=2))
+@pytest.mark.parametrize("speed", [1.0, 10.0])
+def test_a_job_that_never_starts_is_killed_and_given_up(speed: float, tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, begin_s=700.0, tries=2), clock=VirtualClock(speed))
     yard.agents.hung = {"hung"}
     jobs = [Job("hung", 0.0, 8, "resnet50", iterations=1e4), Job("good", 10.0, 8, "resnet50", iterations=1e4)]
     yard.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
@@ -205,7 +207,7 @@ def test_a_job_that_never_starts_is_killed_and_given_up(tmp_path: Path) -> None:
     assert hung.note == "did not begin within 700 s and was killed"
     for row in yard.store.rows("attempts")[:2]:
         assert (row["job_id"], row["ended"], row["working_s"]) == ("hung", "failed", None)
-        assert row["end_s"] - row["start_s"] == pytest.approx(700.0, abs=20.0)
+        assert row["end_s"] - row["start_s"] == pytest.approx(700.0 * speed, abs=20.0 * speed)
     assert yard.world.records["good"].state is JobState.FINISHED
     assert not yard.agents.ranks
 
@@ -234,8 +236,12 @@ def test_a_job_that_starts_over_says_so(tmp_path: Path) -> None:
     assert not records["keeps"].note
 
 
-def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
-    yard = yard_of(tmp_path, Patience(beat_s=10.0, leave_s=60.0))
+@pytest.mark.parametrize("speed", [1.0, 10.0])
+def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkpoint(
+    speed: float, tmp_path: Path
+) -> None:
+    """Processes have their time by the machine's clock, of which the run's is a multiple."""
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, leave_s=60.0), clock=VirtualClock(speed))
     yard.agents.deaf = {"deaf"}
     yard.agents.save_every_s = 500.0
     work = [Job("deaf", 0.0, 8, "resnet50", duration_s=7200.0), Job("short", 1000.0, 8, "resnet50", duration_s=600.0)]
@@ -244,7 +250,7 @@ def test_a_job_that_ignores_its_lease_is_killed_and_goes_on_from_its_last_checkp
     assert deaf.state is JobState.FINISHED
     assert deaf.preemptions == 1
     first = next(row for row in yard.store.rows("attempts") if row["job_id"] == "deaf")
-    assert first["end_s"] - first["stop_asked_s"] == pytest.approx(60.0, abs=20.0)
+    assert first["end_s"] - first["stop_asked_s"] == pytest.approx(60.0 * speed, abs=20.0 * speed)
     (short,) = (row for row in yard.store.rows("attempts") if row["job_id"] == "short")
     assert short["start_s"] > short["asked_s"]
     assert yard.world.records["short"].attained_s == short["end_s"] - short["start_s"]
@@ -269,13 +275,22 @@ def test_the_step_at_which_all_stop_stays_where_it_is_once_they_are_told(tmp_pat
     assert set(limits) == {yard.agents.saved["wide"]}
 
 
+def test_how_far_all_may_go_is_counted_from_the_first_of_them(tmp_path: Path) -> None:
+    """Or it would have to wait for the last one, and be told again and again."""
+    attempts = yard_of(tmp_path).world.attempts
+    two = Grant("wide", (Part("node0", 0), Part("node0", 1)))
+    attempt = Attempt(1, two, 0.0, 0.0, 0, 10, [RankState(4), RankState(10)], working_s=0.0)
+    attempts._extend(JobRecord(Job("wide", 0.0, 2, "resnet50")), attempt, now=100.0)
+    assert attempt.limit == 10 + BEATS_AHEAD  # a beat of 10 s is a step
+
+
 def test_a_cancelled_job_leaves_and_is_not_started_again(tmp_path: Path) -> None:
     yard = yard_of(tmp_path)
     jobs = [Job(name, 0.0, 8, "resnet50", duration_s=3600.0) for name in ("runs", "waits", "stays")]
 
     def cancel(_now: float) -> None:
-        for name in ("runs", "waits"):
-            yard.world.cancel(name)
+        assert yard.world.cancel("waits") is JobState.CANCELLED  # at once: nobody has to leave
+        assert not yard.world.cancel("runs").over
 
     yard.clock.at(650.0, lambda: yard.world.post(cancel))
     yard.run(Workload.from_jobs(jobs), resolve("fifo+proportional"))

@@ -104,6 +104,8 @@ def test_who_ends_well_before_it_is_asked_to_has_finished(command: tuple[str, ..
     (end,) = agent._exits.values()
     assert end.finished is done
     assert list(agent._hello().exits) == [end]  # until it hears that this is kept
+    agent._obey(kinds["ToAgent"](acknowledge=kinds["Acknowledge"](number=end.number)))
+    assert not agent._hello().exits
 
 
 def test_who_ends_because_it_is_asked_to_has_not_finished(tmp_path: Path) -> None:

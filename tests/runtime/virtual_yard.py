@@ -34,10 +34,8 @@ from gpuyard.runtime.store import RunStore
 class VirtualClock:
     """Shows the time of the next event as soon as somebody waits."""
 
-    speed = 1.0
-
-    def __init__(self) -> None:
-        self._now = 0.0
+    def __init__(self, speed: float = 1.0) -> None:
+        self.speed, self._now = speed, 0.0
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = itertools.count()
 
