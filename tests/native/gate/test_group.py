@@ -111,6 +111,19 @@ def test_a_group_has_one_controller(group: Group) -> None:
     other.control()
 
 
+def test_what_a_controller_decided_is_nothing_to_the_next_one(group: Group) -> None:
+    group.connect("gpu", Terms(3, sync_every=9))
+    earlier = Group("test")
+    earlier.control()
+    earlier.decide(0, earlier.look(0).clients, [Terms(0)])
+    assert [state.terms for state in group.look(0).clients] == [Terms(0)]
+    earlier.close()
+    later = Group("test")
+    later.control()
+    gpu = group.look(0)
+    assert (gpu.controlled, gpu.clients[0].terms) == (True, Terms(3, sync_every=9))
+
+
 def test_a_gpu_takes_64_clients(group: Group) -> None:
     clients = [group.connect("gpu") for _ in range(64)]
     with pytest.raises(GateError, match="as many processes"):
