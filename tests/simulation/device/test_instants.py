@@ -13,7 +13,9 @@ from tests.simulation.device.test_reference import DEVICES, POLICIES, TICK, jobs
 from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.policies.registry import LAUNCHINGS
 from gpuyard.policies.timeshare import time_sharing
+from gpuyard.policies.timeshare.launch import Cap, LaunchTerms
 from gpuyard.simulation.device.engine import completions, share, simulate_sharing
+from gpuyard.simulation.device.state import JobsDone
 from gpuyard.simulation.device.world import SimulatedGpu
 
 COSTS = {"launch_s": 0.003 * MS, "sync_s": 0.0115 * MS}
@@ -66,6 +68,40 @@ def test_who_waits_for_its_window_has_passed_the_gate() -> None:
     assert times_ms(done, 1) == pytest.approx([0.25])
     assert times_ms(done, 0) == pytest.approx([6.25])
     assert done.preemptions.tolist() == [0, 0]
+
+
+def held(jobs: list[SharedJob], hold_s: float) -> JobsDone:
+    """Levels are priorities, everybody synchronises after each launch and is waited for so long after each job."""
+    gpu = SimulatedGpu(jobs, time_sharing("fifo"), LAUNCHINGS.find("priority"), MS)
+    terms = [LaunchTerms(each.priority, Cap(1), hold_s) for each in jobs]
+    gpu.apply(terms)
+    gpu.wait(terms)
+    return gpu.done()
+
+
+def test_a_hold_that_lapses_when_the_next_job_comes_lets_nobody_in() -> None:
+    high = job("high", 1, 1.0, priority=1, thinks_s=(0.5 * MS,), least_jobs=3)
+    low = job("low", 1, 1.0, arrivals_s=(0.1 * MS,))
+    # High runs at 0, 1.5 and 3, low from 4 to 5.
+    assert times_ms(held([high, low], 0.5 * MS), 1) == pytest.approx([4.9])
+
+
+def test_a_hold_is_over_when_the_next_job_comes_and_another_s_is_not() -> None:
+    one = job("one", 4, 1.0, priority=1, arrivals_s=(0.0, 4.5 * MS))
+    other = job("other", 1, 0.25, priority=1, arrivals_s=(5.25 * MS, 20 * MS))
+    low = job("low", 1, 1.0, arrivals_s=(4.25 * MS,))
+    done = held([one, other, low], MS)
+    # One runs from 0 to 4 and from 4.5 on; other between its kernels from 5.5 to 5.75, and is held until 6.75. One's
+    # last kernel ends at 8.75, and then low's begins.
+    assert times_ms(done, 0) == pytest.approx([4.0, 4.25])
+    assert times_ms(done, 1) == pytest.approx([0.5, 0.25])
+    assert times_ms(done, 2) == pytest.approx([5.5])
+
+
+def test_gpu_time_counts_what_has_ended_and_what_runs() -> None:
+    gpu = SimulatedGpu([job("one", 3, 1.0)], time_sharing("fifo"), LAUNCHINGS.find("shares:look=1.5ms"), MS)
+    assert gpu.wait([])
+    assert gpu.used_s().tolist() == pytest.approx([1.5 * MS])
 
 
 @pytest.mark.parametrize("earlier_calls", [0, 1])
