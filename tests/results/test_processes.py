@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from gpuyard.core.errors import InputError
-from gpuyard.results import Run, check_writable, load_run, reserve, reserve_next
+from gpuyard.results import Run, check_writable, load_run, reservation, reserve, reserve_next
 from gpuyard.results.locks import is_abandoned
+from gpuyard.results.name_locks import NameLock, lock_name
 
 from .builder import three_jobs
 
@@ -197,6 +198,17 @@ def test_a_kill_between_reserving_and_saving_leaves_nothing(out: Path, how: str,
         process.kill()
     assert names(out) == []
     three_jobs().save(target)
+
+
+def test_a_name_that_somebody_takes_at_the_last_moment_is_theirs(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def after_them(target: Path) -> NameLock | None:
+        if target.name == "fast":
+            target.mkdir()
+        return lock_name(target)
+
+    monkeypatch.setattr(reservation, "lock_name", after_them)
+    with reserve_next(out / "fast") as place:
+        assert place.target.name == "fast-2"
 
 
 def test_a_name_that_was_given_up_is_free_although_a_forked_process_lives(out: Path) -> None:
