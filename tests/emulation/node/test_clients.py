@@ -254,6 +254,18 @@ def test_nonsense_in_one_seat_does_not_reach_the_others(tell: Tell, sharing: str
     assert story.progress(client, 3, 4) == pytest.approx({"fifo": 1}.get(sharing, 0.5))
 
 
+def test_what_is_past_is_past_whatever_was_written_of_its_rate(tell: Tell) -> None:
+    story = tell(NO_SWITCH)
+    client, other = story.connect(), story.connect()
+    story.queue(client, 0, 100)
+    position = client.device_time(story.start + 5)
+    story.queue(other, 10, 100)  # from then on at half the rate
+    assert story.reached(client, position, 11) == pytest.approx(5)
+    rate = of_client("breakpoints") + 2 * 8  # behind when and where it began
+    spoil(story.node.name, rate, 1e-9)
+    assert story.reached(client, position, 11) == pytest.approx(10)
+
+
 def test_who_has_left_cannot_touch_the_seat_of_the_next(open_node: OpenNode) -> None:
     node = open_node()
     left = node.connect(0)
