@@ -20,6 +20,9 @@ from gpuyard.policies.own_code import own_failure
 from gpuyard.policies.timeshare import TIME_SHARINGS
 from gpuyard.policies.timeshare.launch import LAUNCH_POLICIES
 
+_SETTINGS = {**dict.fromkeys(("order", "allocate", "partition", "launch"), "policy"), "timeshare": "sharing"}
+"""The setting in which a user names a policy of each kind, where it is not called as the kind is."""
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -43,7 +46,12 @@ class Kind:
     @property
     def chosen_by(self) -> str:
         """The setting in which a user names one."""
-        return "policy" if self.name in ("order", "allocate", "partition", "launch") else self.name
+        return _SETTINGS.get(self.name, self.name)
+
+    @property
+    def said_as(self) -> str:
+        """What errors about its options call it: its setting, or which part of a `policy` it is."""
+        return self.name if self.chosen_by == "policy" else self.chosen_by
 
     def shipped_one(self, name: str) -> Any:
         """Return what is shipped under this name: a function or a class."""
@@ -55,15 +63,15 @@ class Kind:
 
         A default that the policy does not have is passed over.
         """
-        name = parse(written, self.name)
+        name = parse(written, self.said_as)
         found = self._look_up(name)
         if not self.is_one(found):
             raise InputError(f"is not {self.article}", field=self.chosen_by, value=name.name)
         if not isinstance(found, type):
-            return _unchanged(found, name, self.name)
+            return _unchanged(found, name, self.said_as)
         options = getattr(found, "__dataclass_fields__", {})
         values = {key: value for key, value in defaults.items() if key in options and value is not None}
-        values |= option_values(name, found, self.name)
+        values |= option_values(name, found, self.said_as)
         with _loading("cannot be used:", value=name.name, where=self.chosen_by):
             return found(**values)
 
