@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError, nearest
-from gpuyard.policies.naming import PolicyName, option_values, parse
+from gpuyard.policies.naming import OtherPolicy, PolicyName, option_values, options_of, parse
 from gpuyard.policies.own_code import own_failure
 from gpuyard.policies.timeshare import TIME_SHARINGS
 from gpuyard.policies.timeshare.launch import LAUNCH_POLICIES
@@ -71,9 +71,22 @@ class Kind:
             return _unchanged(found, name, self.said_as)
         options = getattr(found, "__dataclass_fields__", {})
         values = {key: value for key, value in defaults.items() if key in options and value is not None}
-        values |= option_values(name, found, self.said_as)
+        values |= self._options(name, found)
         with _loading("cannot be used:", value=name.name, where=self.chosen_by):
             return found(**values)
+
+    def _options(self, name: PolicyName, found: type) -> dict[str, Any]:
+        """Read the options that are written, with what they name of other kinds in the place of the names."""
+        values = option_values(name, found, self.said_as)
+        for attribute, kind in options_of(found).values():
+            if attribute in values and isinstance(kind, OtherPolicy):
+                values[attribute] = KINDS[kind.kind].chosen(values[attribute])
+        return values
+
+    def chosen(self, written: str) -> Any:
+        """Return a shipped policy as its name, by which compiled code knows it, and any other as an object."""
+        found = self.find(written)
+        return written if written in self.names else found
 
     def is_one(self, found: Any) -> bool:
         """Whether something from a user's file is of this kind."""
