@@ -1,6 +1,8 @@
-"""Policies of your own: two orders, three allocations and a placement. docs/writing-a-policy.md goes through them."""
+"""Policies of your own: two orders, three allocations, a placement, a time sharing: docs/writing-a-policy.md."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import RESOURCES
@@ -12,6 +14,7 @@ from gpuyard.policies.granting import plan_of_grants
 from gpuyard.policies.placement.interface import Placement, Room
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.timeshare import Claim, TimeSharing
 
 
 def narrow_first(snapshot: Snapshot) -> Floats:
@@ -83,3 +86,12 @@ class Roomiest(Placement):
     def score(self, room: Room) -> float:
         """Lowest is best."""
         return -room.free_gpus
+
+
+class ByShare(TimeSharing):
+    """Whoever has work runs at its share of the GPU, measured by the shares of all who have work."""
+
+    def rates(self, claims: Sequence[Claim]) -> list[float]:
+        """1.0 is a GPU to itself."""
+        total = sum(claim.share for claim in claims)
+        return [claim.share / total for claim in claims]

@@ -58,18 +58,30 @@ def test_an_option_behind_the_name_goes_before_one_beside_it() -> None:
         ("fifo+tun", "'tun' is not an allocation. Did you mean 'tune'"),
         ("fiffo+tune", "'fiffo' is not an order. Did you mean 'fifo'"),
         ("fifo+tune:place=first-fit", "'place' is not an option of tune"),
-        ("fifo+tune:placement=first", "'first' is not one of first-fit, consolidating, best-fit"),
+        ("fifo+tune:placement=first", "'first' is not a placement. Did you mean 'first-fit'"),
         ("fifo:slack=2+tune", "'slack' is not an option of fifo"),
         ("fifo+opt:time_limit=-1", "time_limit"),
+        ("fifo+tune:placement=nowhere.py:Mine", "nowhere.py, field placement: 'nowhere.py:Mine' no such file"),
         ("fifo", "is not ORDER+ALLOCATE"),
+        ("tune:placement=nowhere.py:Mine", "is not ORDER+ALLOCATE"),
         ("fifo+tune+opt", "is not ORDER+ALLOCATE"),
         ("", "is not ORDER+ALLOCATE"),
     ],
 )
 def test_wrong_names_and_options_get_one_line(policy: str, message: str) -> None:
-    with pytest.raises(InputError, match=r"policy|allocate|order") as refusal:
+    with pytest.raises(InputError, match=r"policy|allocate|order|placement") as refusal:
         resolve(policy)
     assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize("allocate", ["proportional", "greedy", "tune", "opt"])
+def test_an_option_takes_a_placement_of_one_s_own(allocate: str) -> None:
+    roomiest = f"{SOURCE.parents[2] / 'examples' / 'yard_policies.py'}:Roomiest"
+    found = resolve(f"fifo+{allocate}:placement={roomiest}")
+    beside = resolve(f"fifo+{allocate}", placement=roomiest)
+    for policy in (found, beside):
+        assert type(policy.allocate.placement).__name__ == "Roomiest"  # type: ignore[attr-defined]
+    assert found.name == f"fifo+{allocate}:placement=Roomiest"
 
 
 def test_a_policy_of_one_s_own_may_have_options(tmp_path: Path) -> None:

@@ -70,7 +70,10 @@ def run(
     ] = None,
     sharing: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="How the device divides its time, instead of what the file says: fifo, …"),
+        typer.Option(
+            metavar="NAME[:OPTION=VALUE]",
+            help="How the device divides its time, instead of what the file says: fifo, …, or file.py:Name.",
+        ),
     ] = None,
     seconds: Annotated[
         float | None, typer.Option(help="For how long jobs come, instead of what the file says.")
@@ -93,8 +96,8 @@ def run(
 
     NOTICE.quiet = quiet
     experiment = read_experiment(file, seed=seed, seconds=seconds)
-    choices = _choices(experiment, policy, sync_every, sharing)
     _check_world(world, speed, sharing)
+    choices = _choices(experiment, policy, sync_every, sharing, world)
     runs = [_one(each, file, seed, world, out, speed) for each in choices]
     rows = [{"policy": one.info["policy"], **row} for one in runs for row in one["processes"].to_dicts()]
     emit(rows, format, columns=COLUMNS if len(runs) == 1 and format == Format.table else ["policy", *COLUMNS])
@@ -170,16 +173,19 @@ for _study in (predict, profile, pairs):
 
 
 def _choices(
-    experiment: SharingExperiment, policies: list[str] | None, sync_every: str | None, sharing: str | None
+    experiment: SharingExperiment,
+    policies: list[str] | None,
+    sync_every: str | None,
+    sharing: str | None,
+    world: SharingWorld,
 ) -> list[SharingExperiment]:
     """One experiment for each policy and interval; all of them are checked before the first is run."""
     from dataclasses import replace
 
     from gpuyard.policies.registry import LAUNCHINGS
-    from gpuyard.policies.timeshare import time_sharing
 
-    device = sharing or experiment.sharing
-    time_sharing(device)
+    device = experiment.sharing if sharing is None else sharing
+    _check_sharing(device, world)
     names = policies or [experiment.policy]
     if sync_every is not None:
         intervals = [each.strip() for each in sync_every.split(",")]
@@ -187,6 +193,18 @@ def _choices(
     for name in names:
         LAUNCHINGS.find(name)
     return [replace(experiment, policy=name, sharing=device) for name in names]
+
+
+def _check_sharing(written: str, world: SharingWorld) -> None:
+    """Refuse a sharing that this world cannot have."""
+    if world == SharingWorld.simulated:
+        from gpuyard.simulation.device.time_sharing import simulated_sharing
+
+        simulated_sharing(written)
+    elif world == SharingWorld.emulated:
+        from gpuyard.emulation.settings import emulated_sharing
+
+        emulated_sharing(written)
 
 
 def _one(experiment: SharingExperiment, file: Path, seed: int, world: SharingWorld, out: Path, speed: float) -> Run:

@@ -15,8 +15,7 @@ from gpuyard.emulation.clock import Clock, DeviceClock, VirtualClock
 from gpuyard.emulation.device import Gpu, SoleGpuClient
 from gpuyard.emulation.node import GpuSlot, Node
 from gpuyard.emulation.report import ProcessReport
-from gpuyard.emulation.settings import Settings
-from gpuyard.policies.timeshare import time_sharing
+from gpuyard.emulation.settings import Settings, emulated_sharing
 from gpuyard.profiles.gpus import GpuKind, parse_gpus
 from gpuyard.sharing.group import Group, Membership
 
@@ -169,7 +168,7 @@ class Session:
 
 def open_node(settings: Settings, machine: tuple[GpuKind, ...]) -> Node:
     """Create the emulated machine, or join it if another process has it running."""
-    sharing = time_sharing(settings.sharing) if settings.sharing else None
+    sharing = emulated_sharing(settings.sharing) if settings.sharing else None
     return Node.open(settings.node_name, [slot(kind) for kind in machine], speed=settings.speed, sharing=sharing)
 
 

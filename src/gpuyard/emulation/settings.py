@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.units import amount
+from gpuyard.policies.naming import parse
+
+if TYPE_CHECKING:
+    from gpuyard.policies.timeshare import TimeSharing
 
 PREFIX = "GPUYARD_"
 CLOCKS = ("real", "virtual", "device")
@@ -33,7 +37,7 @@ class Settings:
     profile: str = ""
     """Name of the step profile to use, instead of the one that is recognised."""
     sharing: str = ""
-    """How the GPUs are shared, as `time_sharing` reads it."""
+    """How the GPUs are shared, as `emulated_sharing` reads it."""
     priority: int = 0
     share: float = 1.0
     memory_limit: str = ""
@@ -63,8 +67,6 @@ class Settings:
 
     def check(self) -> Settings:
         """Refuse values that mean nothing, before anything is started; return the settings themselves."""
-        from gpuyard.policies.timeshare import time_sharing
-
         for name, known in (("clock", CLOCKS), ("granularity", GRANULARITIES)):
             if getattr(self, name) not in known:
                 value = getattr(self, name)
@@ -80,7 +82,7 @@ class Settings:
         if self.memory_limit_bytes == 0:
             raise InputError("leaves no memory at all", field="memory_limit", value=self.memory_limit)
         if self.sharing:
-            time_sharing(self.sharing)
+            emulated_sharing(self.sharing)
         return self
 
     def environment(self) -> dict[str, str]:
@@ -102,6 +104,20 @@ class Settings:
             if text and field.name != "gpus":
                 given[field.name] = _read(field.name, field.default, text)
         return cls(**given).check()
+
+
+def emulated_sharing(written: str) -> TimeSharing:
+    """Find how emulated GPUs are shared: by a shipped policy, and no other."""
+    from gpuyard.policies.timeshare import TIME_SHARINGS, time_sharing
+
+    if parse(written, "sharing").name.lower() in TIME_SHARINGS:
+        return time_sharing(written)  # as every emulated process does: the registry imports far more
+    from gpuyard.policies.registry import TIMESHARES
+
+    TIMESHARES.find(written)  # a name that nobody knows is refused as such
+    rule = "is not shipped with gpuyard: emulated GPUs are shared by a library in C, which cannot ask it"
+    hint = f"Simulate it, or choose one of {', '.join(TIME_SHARINGS)}"
+    raise InputError(rule, field="sharing", value=written, hint=hint)
 
 
 def _write(value: object) -> str:

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.emulation.node.view import Watcher, live_names
-from gpuyard.emulation.settings import Settings
+from gpuyard.emulation.settings import Settings, emulated_sharing
 from gpuyard.native import find
 from gpuyard.results import Run
 from gpuyard.sharing.experiment import run_in_processes
@@ -82,4 +82,5 @@ def node_times(node: str) -> GpuTimes:
 
 def emulate_sharing(experiment: SharingExperiment, speed: float = 1.0, inputs: Mapping[str, Any] | None = None) -> Run:
     """Let all jobs share emulated GPUs in real processes; the run is not yet saved."""
+    emulated_sharing(experiment.sharing)  # before any process is started
     return run_in_processes(experiment, EmulatedGround(speed), inputs)

@@ -21,8 +21,8 @@ SPANS = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
 
 Found = TypeVar("Found")
 
-_WRITTEN = re.compile(r"\s*(?P<name>.*?\.py:[^:]*|[^:]*)(?::(?P<options>.*))?", re.DOTALL)
-"""A policy of one's own is `file.py:Name`, and options may follow that too."""
+_WRITTEN = re.compile(r"\s*(?P<name>(?:(?!:[^:=]*=).)*?\.py:[^:]*|[^:]*)(?::(?P<options>.*))?", re.DOTALL)
+"""A policy of one's own is `file.py:Name`, and options may follow that too; one may also be the value of an option."""
 _OPTION = "gpuyard option"
 
 
@@ -105,6 +105,21 @@ class Choice:
     def write(self, value: str) -> str:
         """Return the word."""
         return value
+
+
+@dataclass(frozen=True)
+class OtherPolicy:
+    """A policy of another kind by its name; the registry finds it, and gives it in its place."""
+
+    kind: str
+
+    def read(self, text: str, where: str) -> str:  # noqa: ARG002  the registry says what is wrong with it
+        """Return the name."""
+        return text
+
+    def write(self, value: Any) -> str:
+        """Return the name; one of a user's own is called as its class."""
+        return value if isinstance(value, str) else type(value).__name__
 
 
 def option(name: str, default: Any, kind: OptionKind) -> Any:

@@ -15,10 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError, nearest
-from gpuyard.policies.naming import PolicyName, option_values, parse
+from gpuyard.policies.naming import OtherPolicy, PolicyName, option_values, options_of, parse
 from gpuyard.policies.own_code import own_failure
 from gpuyard.policies.timeshare import TIME_SHARINGS
 from gpuyard.policies.timeshare.launch import LAUNCH_POLICIES
+
+_SETTINGS = {**dict.fromkeys(("order", "allocate", "partition", "launch"), "policy"), "timeshare": "sharing"}
+"""The setting in which a user names a policy of each kind, where it is not called as the kind is."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,12 @@ class Kind:
     @property
     def chosen_by(self) -> str:
         """The setting in which a user names one."""
-        return "policy" if self.name in ("order", "allocate", "partition", "launch") else self.name
+        return _SETTINGS.get(self.name, self.name)
+
+    @property
+    def said_as(self) -> str:
+        """What errors about its options call it: its setting, or which part of a `policy` it is."""
+        return self.name if self.chosen_by == "policy" else self.chosen_by
 
     def shipped_one(self, name: str) -> Any:
         """Return what is shipped under this name: a function or a class."""
@@ -55,17 +63,30 @@ class Kind:
 
         A default that the policy does not have is passed over.
         """
-        name = parse(written, self.name)
+        name = parse(written, self.said_as)
         found = self._look_up(name)
         if not self.is_one(found):
             raise InputError(f"is not {self.article}", field=self.chosen_by, value=name.name)
         if not isinstance(found, type):
-            return _unchanged(found, name, self.name)
+            return _unchanged(found, name, self.said_as)
         options = getattr(found, "__dataclass_fields__", {})
         values = {key: value for key, value in defaults.items() if key in options and value is not None}
-        values |= option_values(name, found, self.name)
+        values |= self._options(name, found)
         with _loading("cannot be used:", value=name.name, where=self.chosen_by):
             return found(**values)
+
+    def _options(self, name: PolicyName, found: type) -> dict[str, Any]:
+        """Read the options that are written, with what they name of other kinds in the place of the names."""
+        values = option_values(name, found, self.said_as)
+        for attribute, kind in options_of(found).values():
+            if attribute in values and isinstance(kind, OtherPolicy):
+                values[attribute] = KINDS[kind.kind].chosen(values[attribute])
+        return values
+
+    def chosen(self, written: str) -> Any:
+        """Return a shipped policy as its name, by which compiled code knows it, and any other as an object."""
+        found = self.find(written)
+        return written if written in self.names else found
 
     def is_one(self, found: Any) -> bool:
         """Whether something from a user's file is of this kind."""

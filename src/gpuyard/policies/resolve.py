@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuyard.core.arguments import check_kind
 from gpuyard.core.errors import InputError
-from gpuyard.policies.naming import parse
+from gpuyard.policies.naming import PolicyName, parse
 from gpuyard.policies.order.starvation import Starvation
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import ALLOCATIONS, ORDERS, PLACEMENTS, from_file
@@ -35,8 +35,8 @@ def resolve(
 def split_name(text: str) -> tuple[str, str]:
     """Split `order+allocate`, or complete it."""
     parts = [part.strip() for part in text.split("+")]
-    if len(parts) == 1 and ".py:" in parts[0]:
-        allocates = hasattr(from_file(parse(parts[0]).name), "plan")
+    if len(parts) == 1 and ".py:" in (own := parse(parts[0]).name):
+        allocates = hasattr(from_file(own), "plan")
         parts = ["fifo", parts[0]] if allocates else [parts[0], "tune"]
     if len(parts) != 2 or not all(parts):
         known = f"Orders: {', '.join(sorted(ORDERS.names))}; allocations: {', '.join(ALLOCATIONS.names)}"
@@ -46,23 +46,18 @@ def split_name(text: str) -> tuple[str, str]:
 
 def _label(part: str) -> str:
     name = parse(part)
-    own = (
-        name.name.rpartition(":")[2]
-        if ".py:" in name.name
-        else ALLOCATIONS.aliases.get(name.name.lower(), name.name.lower())
-    )
-    return str(type(name)(own, name.options))
+    known = name.name if ".py:" in name.name else ALLOCATIONS.aliases.get(name.name.lower(), name.name.lower())
+    return str(PolicyName(_short(known), {option: _short(value) for option, value in name.options.items()}))
+
+
+def _short(text: str) -> str:
+    """A policy of one's own is called by its name, wherever its file lies; folders of runs are called so."""
+    return text.rpartition(":")[2] if ".py:" in text else text
 
 
 def _allocation(written: str, placement: str | None, opt_time_limit_s: float | None) -> Any:
-    where = None if placement is None else _placement(placement)
+    where = None if placement is None else PLACEMENTS.chosen(placement)
     found = ALLOCATIONS.find(written, placement=where, time_limit_s=opt_time_limit_s)
     if where is not None and not hasattr(type(found), "__dataclass_fields__") and hasattr(found, "placement"):
         found.placement = where  # an object made for this very policy: see Kind.find
     return found
-
-
-def _placement(text: str) -> Any:
-    """A shipped placement by its name, for compiled code; a user's own as an object."""
-    found = PLACEMENTS.find(text)
-    return text if text in PLACEMENTS.names else found

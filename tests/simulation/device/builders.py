@@ -8,8 +8,8 @@ import numpy as np
 from gpuyard.core.sharing import KernelSequence, SharedJob
 from gpuyard.policies.controller import control
 from gpuyard.policies.registry import LAUNCHINGS
-from gpuyard.policies.timeshare import time_sharing
 from gpuyard.simulation.device.state import JobsDone
+from gpuyard.simulation.device.time_sharing import simulated_sharing
 from gpuyard.simulation.device.world import SimulatedGpu
 
 MS = 1e-3
@@ -26,7 +26,7 @@ def run(
 ) -> SimulatedGpu:
     """Let them share a GPU to the end."""
     launching = LAUNCHINGS.find(policy)
-    gpu = SimulatedGpu(jobs, time_sharing(sharing), launching, seconds)
+    gpu = SimulatedGpu(jobs, simulated_sharing(sharing), launching, seconds)
     control(gpu, launching.terms)
     return gpu
 

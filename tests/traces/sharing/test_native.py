@@ -88,6 +88,10 @@ def test_jobs_come_in_the_ways_they_are_told_to(tmp_path: Path) -> None:
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1, arrivals_s: null}\n", "arrivals_s: must be a list"),
         (HEAD + "jobs:\n  - {name: a, kernels: 1, kernel_ms: 1}\n  - {name: a, kernels: 1, kernel_ms: 1}\n",
          "field name: 'a' is the name of two jobs"),
+        (HEAD + "policy: sharez\njobs:\n  - {name: a, kernels: 1, kernel_ms: 1}\n",
+         "field policy: 'sharez' is not a policy of launching"),
+        (HEAD + "sharing: fiffo\njobs:\n  - {name: a, kernels: 1, kernel_ms: 1}\n",
+         "field sharing: 'fiffo' is not a sharing policy. Did you mean 'fifo'?"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, complaint: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuyard.policies.naming import Choice, option
-from gpuyard.policies.placement import SHIPPED
+from gpuyard.policies.naming import OtherPolicy, option
 
 
 def placement_option() -> Any:
-    """Declare which node takes a job: `tune:placement=first-fit`."""
-    return option("placement", "best-fit", Choice(SHIPPED))
+    """Declare which node takes a job: `tune:placement=first-fit`, or `tune:placement=file.py:Name`."""
+    return option("placement", "best-fit", OtherPolicy("placement"))

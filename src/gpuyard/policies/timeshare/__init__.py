@@ -30,7 +30,10 @@ TIME_SHARINGS: dict[str, type[TimeSharing]] = {
 
 
 def time_sharing(text: str) -> TimeSharing:
-    """Find a policy by name and options, as in `time-slice:quantum=2ms,switch=10us` or `spatial:capacity=1.2`."""
+    """Find a shipped policy by name and options, as in `time-slice:quantum=2ms` or `spatial:capacity=1.2`.
+
+    The registry finds them too, and those of others besides; this is for processes that need to import little.
+    """
     name = parse(text, "sharing")
     chosen = look_up(name.name, TIME_SHARINGS, "a sharing policy", "sharing")
     return chosen(**option_values(name, chosen, "sharing"))

@@ -44,6 +44,11 @@ class TimeSharing(ABC):
         """Return the part of the GPU that a process with this share keeps from others while it is connected."""
         return 0.0
 
+    @property
+    def called(self) -> str:
+        """What errors call it; one of a user's own need not have a name."""
+        return getattr(self, "name", type(self).__name__)
+
     def __str__(self) -> str:
-        """Write it as `time_sharing` reads it."""
-        return str(written(self.name, self))
+        """Write it as the registry reads it."""
+        return str(written(self.called, self))

@@ -16,10 +16,10 @@ from gpuyard.core.sharing import SharedJob, SharingExperiment
 from gpuyard.policies.controller import control
 from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.registry import LAUNCHINGS
-from gpuyard.policies.timeshare import time_sharing
 from gpuyard.results import Run, summarise_sharing
 from gpuyard.results.sharing import SharerFacts
 from gpuyard.simulation.device.queues import queue_lengths
+from gpuyard.simulation.device.time_sharing import simulated_sharing
 from gpuyard.simulation.device.world import SimulatedGpu, jobs_of
 
 
@@ -53,7 +53,7 @@ def simulate_sharing(experiment: SharingExperiment, inputs: Mapping[str, Any] | 
 
 def share(experiment: SharingExperiment, between: Callable[[], None] = lambda: None) -> list[SimulatedGpu]:
     """Run an experiment to its end, GPU by GPU: they have nothing to do with each other."""
-    launching, sharing = LAUNCHINGS.find(experiment.policy), time_sharing(experiment.sharing)
+    launching, sharing = LAUNCHINGS.find(experiment.policy), simulated_sharing(experiment.sharing)
     gpus = []
     for number in sorted({job.gpu for job in experiment.jobs}):
         gpu = SimulatedGpu(jobs_of(experiment, number), sharing, launching, experiment.seconds, between)

@@ -11,7 +11,7 @@ from gpuyard.core.sharing import SharingExperiment
 from gpuyard.policies.controller import control
 from gpuyard.policies.launch_terms import ask_terms
 from gpuyard.policies.registry import LAUNCHINGS
-from gpuyard.policies.timeshare import time_sharing
+from gpuyard.simulation.device.time_sharing import simulated_sharing
 from gpuyard.simulation.device.world import SimulatedGpu, jobs_of
 
 MOST_EVENTS = 3000
@@ -43,7 +43,7 @@ class _Recorder:
 
 def queue_lengths(experiment: SharingExperiment) -> pl.DataFrame:
     """Return a row for each change of a process's queue, as long as few enough events have passed on its GPU."""
-    launching, sharing = LAUNCHINGS.find(experiment.policy), time_sharing(experiment.sharing)
+    launching, sharing = LAUNCHINGS.find(experiment.policy), simulated_sharing(experiment.sharing)
     rows: list[tuple[float, int, str, int]] = []
     for number in sorted({job.gpu for job in experiment.jobs}):
         recorder = _Recorder()

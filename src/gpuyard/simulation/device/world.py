@@ -19,6 +19,7 @@ from gpuyard.simulation.device.events import advance, obey
 from gpuyard.simulation.device.line import place_of
 from gpuyard.simulation.device.opening import new_sharing
 from gpuyard.simulation.device.state import DONE, ENDED, EVENTS, IDLE, TICKETS, UNKNOWN, JobsDone
+from gpuyard.simulation.device.time_sharing import ask_held_share, ask_rates
 
 AT_ONCE = 2_000_000
 """Events between two looks at whether anybody wants to stop."""
@@ -124,7 +125,7 @@ class SimulatedGpu:
         numbers = [number for number in range(len(self.jobs)) if clients >> number & 1]
         place = place_of(clients, len(self.state.rates.clients))
         self.state.rates.clients[place] = clients
-        self.state.rates.rate[place, numbers] = self._sharing.rates([self._clients[number] for number in numbers])
+        self.state.rates.rate[place, numbers] = ask_rates(self._sharing, [self._clients[number] for number in numbers])
 
     def _take_away(self) -> None:
         rows = int(self.state.totals[DONE])
@@ -158,7 +159,7 @@ def jobs_of(experiment: SharingExperiment, gpu: int) -> list[SharedJob]:
 
 
 def _check_held(jobs: Sequence[SharedJob], sharing: TimeSharing) -> None:
-    held = sum(sharing.held_share(job.share) for job in jobs)
+    held = sum(ask_held_share(sharing, job.share) for job in jobs)
     if held > 1 + 1e-9:
         rule = f"promises {held:g} of a GPU to its {len(jobs)} jobs"
         asked = sum(job.share for job in jobs)

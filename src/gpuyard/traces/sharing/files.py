@@ -8,6 +8,7 @@ from pathlib import Path
 from gpuyard.core.arguments import check_number, check_path, check_regular
 from gpuyard.core.errors import InputError
 from gpuyard.core.sharing import SharingExperiment, check_seconds
+from gpuyard.policies.registry import LAUNCHINGS, TIMESHARES
 from gpuyard.traces.sharing.deft import read_deft
 from gpuyard.traces.sharing.native import read_native
 
@@ -20,7 +21,18 @@ def read_experiment(path: str | Path, *, seed: int = 1, seconds: float | None = 
         check_seconds(seconds)
     _check_file(Path(path))
     read = read_deft if Path(path).suffix.lower() == ".json" else read_native
-    return read(Path(path), seed, seconds)
+    experiment = read(Path(path), seed, seconds)
+    _check_names(experiment, Path(path))
+    return experiment
+
+
+def _check_names(experiment: SharingExperiment, path: Path) -> None:
+    """Refuse policies that nobody knows, while it is known which file names them."""
+    try:
+        LAUNCHINGS.find(experiment.policy)
+        TIMESHARES.find(experiment.sharing)
+    except InputError as error:
+        raise error if error.file is not None else error.located(path) from None
 
 
 def _check_file(path: Path) -> None:
