@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import multiprocessing
 import os
 import re
@@ -15,7 +16,7 @@ import pytest
 
 from gpuyard.core.errors import InputError
 from gpuyard.results import Run, check_writable, load_run, reservation, reserve, reserve_next
-from gpuyard.results.locks import is_abandoned
+from gpuyard.results.locks import is_abandoned, only_one
 from gpuyard.results.name_locks import NameLock, lock_name
 
 from .builder import three_jobs
@@ -167,6 +168,23 @@ def test_a_new_folder_stays_when_another_run_is_in_it(out: Path) -> None:
 def test_processes_that_make_and_remove_a_folder_do_not_get_into_each_others_way(source: Path, out: Path) -> None:
     together(source, out / "new" / "fast", "give up", times=200)
     assert not [path for path in out.rglob("*") if path != out / "new"], "at most the empty folder is left"
+
+
+def test_a_folder_that_is_made_anew_while_somebody_waits_for_it_is_locked_itself(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, times = fcntl.flock, iter(range(1))
+
+    def replaced(handle: int, kind: int) -> None:
+        if next(times, None) is not None:
+            out.rename(out.with_name("former"))
+            out.mkdir()
+        lock(handle, kind)
+
+    monkeypatch.setattr(fcntl, "flock", replaced)
+    with only_one(out):
+        assert not is_abandoned(out), "somebody else could have locked it, too"
+    assert is_abandoned(out)
 
 
 def test_a_folder_that_is_gone_a_moment_later_is_made_again(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

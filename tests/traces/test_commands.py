@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from gpuyard.cli import main
-from gpuyard.traces import generate, read, with_arrivals
+from gpuyard.core.workload import Job, Workload
+from gpuyard.traces import describe, generate, read, with_arrivals
 
 from .same import assert_same
 
@@ -67,6 +68,18 @@ def test_info_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert facts["models"] == {"gnmt": 2, "res50": 1}
     assert facts["duration_median_h"] == pytest.approx(780 / 3600)
     assert facts["gpu_hours"] == pytest.approx((780 + 2 * 360 + 3600) / 3600)
+
+
+def test_info_counts_a_model_once_whatever_it_is_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").write_text("0,gnmt,0,10,1\n1,res50,1,10,1\n2,ResNet-50,2,10,1\n3,resnet50,3,10,1\n")
+    assert gpuyard("trace", "info", tmp_path / "a", "--format", "json") == 0
+    (facts,) = json.loads(capsys.readouterr().out)
+    assert list(facts["models"].items()) == [("res50", 3), ("gnmt", 1)]
+
+
+def test_info_counts_models_that_nothing_is_known_of() -> None:
+    jobs = [Job(name, 0, 1, "own", duration_s=60) for name in range(2)]
+    assert describe(Workload.from_jobs(jobs))["models"] == {"own": 2}
 
 
 def test_info_as_table_shows_notes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,11 +15,16 @@ def only_one(folder: Path) -> Iterator[bool]:
 
     It cannot where the file system knows no locks on folders, as over NFS.
     """
-    handle = _open(folder)
-    try:
-        yield _lock(handle, fcntl.LOCK_EX)
-    finally:
-        os.close(handle)
+    while True:
+        handle = _open(folder)
+        try:
+            locked = _lock(handle, fcntl.LOCK_EX)
+            # Who waited may have the lock on a folder that was removed meanwhile, and others that on its successor.
+            if not locked or os.path.samestat(os.fstat(handle), folder.stat()):
+                yield locked
+                return
+        finally:
+            os.close(handle)
 
 
 def hold(folder: Path) -> int:

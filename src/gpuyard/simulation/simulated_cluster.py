@@ -75,6 +75,7 @@ class SimulatedCluster:
         self._next_event = 0
         self._begun = False
         self._wake = math.inf
+        self._as_keys_tell = True
         self._stalls = StallWatch()
         self._arrivals = ArrivalWatch()
         self.decisions = 0
@@ -143,6 +144,7 @@ class SimulatedCluster:
             self._count_starved(decision)
         page = self.recorder.page(self.ledger)
         speeds = self._speeds(decision)
+        self._as_keys_tell = self._keep_their_speeds(decision, speeds)
         refused, wake = commit(self._state, self._costs, page, decision.plan, speeds, decision.order, self.now)
         self._wake = min(self._wake, wake)
         if refused >= 0:
@@ -155,6 +157,11 @@ class SimulatedCluster:
     def _speeds(self, decision: Decision) -> Floats:
         """How fast each job will be with what it gets: the performance model's answer, whatever the policy expects."""
         return plan_speeds(self._boxed_tables, decision.plan)
+
+    def _keep_their_speeds(self, decision: Decision, speeds: Floats) -> bool:
+        """Whether everybody will be as fast as the rates of the decision's keys tell, which go by the speeds before."""
+        slowed = len(self.jobs.slowdown) > 0 and len(decision.plan.jobs) + len(decision.plan.stopped) > 0
+        return not slowed and np.array_equal(self.progress.speed[decision.plan.jobs], speeds)
 
     def _count_starved(self, decision: Decision) -> None:
         assert decision.starved is not None
@@ -275,6 +282,8 @@ class SimulatedCluster:
 
     def _order_change(self, decision: Decision) -> float:
         """When the order can next change by itself, arrivals and completions apart."""
+        if not self._as_keys_tell and isinstance(decision.keys.running_rate, np.ndarray):
+            return self.now
         running = self.ledger.books.slot[decision.order] >= 0
         return order_changes_s(decision, self.now, running, self.progress.since[decision.order])
 

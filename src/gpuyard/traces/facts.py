@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def iteration_times(
 
 def describe(workload: Workload, zoo: Zoo | None = None) -> dict[str, Any]:
     """Return figures about a workload; where only iterations are known, durations are those at the reference share."""
+    zoo = zoo or load_zoo()
     seconds = workload.duration_s
     if np.isnan(seconds).any():
         seconds = np.where(np.isnan(seconds), workload.iterations * iteration_times(workload, zoo=zoo), seconds)
@@ -43,14 +45,21 @@ def describe(workload: Workload, zoo: Zoo | None = None) -> dict[str, Any]:
         "duration_mean_h": float(np.mean(hours)),
         "duration_p99_h": float(np.percentile(hours, 99)),
         "gpu_hours": float(np.sum(hours * workload.gpus)),
-        "models": _counts(workload.model, workload.models),
+        "models": _counts(workload.model, _model_keys(workload, zoo)),
         "tenants": _counts(workload.tenant, workload.tenants),
         "gpu_types": _counts(workload.gpu_type, tuple(name or "any" for name in workload.gpu_types)),
         "notes": list(workload.notes),
     }
 
 
-def _counts(codes: NDArray[np.int32], names: tuple[str, ...]) -> dict[str, int]:
-    """Count the jobs of each name, most first."""
-    counts = np.bincount(codes, minlength=len(names))
-    return {names[at]: int(counts[at]) for at in np.argsort(-counts, kind="stable") if counts[at]}
+def _model_keys(workload: Workload, zoo: Zoo) -> list[str]:
+    """Name each of the workload's models as gpuyard does, whichever of its names the workload says."""
+    return [zoo.profile(name).name if zoo.knows(name) else name for name in workload.models]
+
+
+def _counts(codes: NDArray[np.int32], names: Sequence[str]) -> dict[str, int]:
+    """Count the jobs of each name, most first; several codes may have the same name."""
+    counts: Counter[str] = Counter()
+    for name, count in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
+        counts[name] += count
+    return {name: count for name, count in counts.most_common() if count}

@@ -56,15 +56,23 @@ STORIES = {
         {"long": [0, 900, 1800, 2700, 3300], "short": [300, 1200, 2100, 3000]},
     ),
     # Three hungry jobs of high priority and "cut" share 12 CPUs, 3 for each: "cut" has 4500 s left at its best speed
-    # and runs at half of it. "wide" waits with 4000 s. When it starts, nobody knows how fast "cut" will be: it could be
-    # there in 500 s. In the round at 600 it has 4200 s left, which fall by half a second each second: 1000, so 1200.
-    # From 3000 on "cut" (3000 s left) has 6 CPUs and "wide" runs; as "cut" was until then, "wide" could be there in
-    # 2000 s: 5100. It is not, and "cut" ends at 6000.
+    # and runs at half of it. "wide" waits with 4000 s. When "cut" starts, nobody knows how fast it will be: so at 300,
+    # too. There it has 4350 s left, which fall by half a second each second: 4000 after 700 s, in the round at 1200.
+    # From 3000 on "cut" (3000 s left) has 6 CPUs, and "wide" runs: again 300 s later. "Cut" ends at 6000.
     "srtf: at the speed that it has, not the one that it could have": Story(
         "1x4", "srtf+tune",
         [*(waits(f"h{i}", model="hungry", seconds=3000, priority=1) for i in range(3)), waits("wide", 2, seconds=4000),
          waits("cut", model="hungry", seconds=9000)],
-        [0, 600, 1200, 3000, 5100, 6000], {"h0": [0], "h1": [0], "h2": [0], "wide": [3000], "cut": [0, 3000]},
+        [0, 300, 1200, 3000, 3300, 6000], {"h0": [0], "h1": [0], "h2": [0], "wide": [3000], "cut": [0, 3000]},
+    ),
+    # "cut" takes 600 s alone, and half as fast for its first 300 s: 1.25 from then on. "wide" gets there after 375 s of
+    # waiting; "cut" at half speed it would never have caught up with. 600: wide 1.4 runs; cut 1.25 gets there in 90 s.
+    # 900: cut 1.75 runs for its last 150 s. 1200: "wide" is alone.
+    "ftf: whoever is faster from now on no longer gets worse": Story(
+        "1x2", "ftf+tune",
+        [waits("brief", model="even", seconds=300, priority=1), waits("cut", model="hungry", seconds=1200),
+         waits("wide", 2, model="even", seconds=1500)],
+        [0, 300, 600, 900, 1200], {"brief": [0], "cut": [0, 300, 900], "wide": [600, 1200]},
     ),
     # "long" has waited for more than 1000 s in the round at 1200; it goes first and keeps the GPU. So has "short" at
     # 2400: both go first, and "short" has less left. It ends at 4200; "long" has starved again, with more left.

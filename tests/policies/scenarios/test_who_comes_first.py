@@ -53,6 +53,14 @@ ORDERS: dict[str, tuple[str, float, list[Node | Known], dict[str, float]]] = {
          runs("running", "a0", seconds=4000, done_iterations=1000)],
         {"short": -3.0, "long": -2.0, "running": -1.0},
     ),
+    # Both ran at their best speed from their arrival on, and will have spent no longer than alone: (600 + 1342.86) /
+    # 1942.86 and (900 + 242.86) / 1142.86. In floating point the first is larger by one bit.
+    "ftf: equals by arrival, however their ratios round": (
+        "ftf+tune", 900.0,
+        [NODE, runs("late", "a0", "picky", cpus=6, speed=1.75, at=300, seconds=3400, done_iterations=1050),
+         runs("early", "a1", "picky", cpus=6, speed=1.75, seconds=2000, done_iterations=1575)],
+        {"early": -1.0, "late": -1.0},
+    ),
     # Of 8 GPUs, 24 CPUs, 500 GB a hungry job wants (1/8, 6/24, 10/500), a forgetful one (1/8, 1/24, 125/500) and a
     # steady one (1/8, 1/24, 10/500). The third of red comes when red has (2/8, 7/24, 135/500): 7/24, by its CPUs.
     "drf: what the tenant has when its earlier jobs run, by its dominant resource": (
