@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, NODE_TAKES, messages
-from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SOCKET, SPEED
+from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SOCKET, SPEED, WORLD_SIZE
 
 ATTEMPTS = itertools.count(1)
 
@@ -21,12 +21,13 @@ class AgentStandIn:
     """Lets the process go up to step `until`; there it must leave, if `stop` says so."""
 
     def __init__(
-        self, socket: Path, *, total: int = -1, until: int = NO_LIMIT, stop: bool = False, beat_s: float = 0.05
-    ) -> None:
+        self, socket: Path, *, total: int = -1, until: int = NO_LIMIT, stop: bool = False, beat_s: float = 0.05,
+        save_at: int = 0,
+    ) -> None:  # fmt: skip
         self.total, self.beat_s = total, beat_s
         self.breaks: set[str] = set()
         """Calls whose connection breaks the next time."""
-        self.lease = messages()["Lease"](stop=stop, limit=until)
+        self.lease = messages()["Lease"](stop=stop, limit=until, save_at=save_at)
         self.last: Any = None
         self.left: Any = None
         self.joins = 0
@@ -65,15 +66,18 @@ class AgentStandIn:
 
 
 @contextmanager
-def under_an_agent(folder: Path, *, every_s: float = 1e9, **lease: Any) -> Iterator[AgentStandIn]:
-    """This process is rank 0 of a job, until the block ends."""
+def under_an_agent(
+    folder: Path, *, every_s: float = 1e9, rank: int = 0, ranks: int = 1, **lease: Any
+) -> Iterator[AgentStandIn]:
+    """This process is one rank of a job, until the block ends."""
     attempt = next(ATTEMPTS)
     socket = folder / f"agent{attempt}"  # of its own: a server takes its socket away when it ends, which may be later
     told = {
         SOCKET: str(socket),
         JOB: "job",
         ATTEMPT: str(attempt),
-        RANK: "0",
+        RANK: str(rank),
+        WORLD_SIZE: str(ranks),
         SPEED: "1.0",
         SAVE_EVERY: repr(every_s),
     }

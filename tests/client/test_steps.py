@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from tests.client.agent_stand_in import under_an_agent
 
 from gpuyard.client import Checkpoints, LeaseEnded, Steps, steps
+from gpuyard.client.checkpoints import STATE
+from gpuyard.client.control import messages
 
 
 class Loader:
@@ -129,3 +133,92 @@ def test_what_a_killed_process_has_half_written_is_removed(tmp_path: Path) -> No
     (tmp_path / ".step-000000000003-77").mkdir()
     Checkpoints(tmp_path).write(4, lambda path: path.write_text("x"))
     assert [each.name for each in tmp_path.iterdir()] == ["step-000000000004"]
+
+
+RANKS = 2
+
+
+class LoggedRank:
+    """One of several processes that all save: it keeps a log of its steps, and is killed after one of them."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        self.number, self._folder = number, folder
+        self.log: list[int] = []
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(self.log))
+
+    def load(self, path: Path) -> None:
+        self.log = json.loads(path.read_text())
+
+    def run(self, *, save_at: int, killed_after: int) -> int:
+        """After which step it went on."""
+        self.log = []
+        with under_an_agent(self._folder, rank=self.number, ranks=RANKS, beat_s=1e3, save_at=save_at) as agent:
+            batches = steps(count(), save=self.save, load=self.load, every_rank=True)
+            assert isinstance(batches, Steps)
+            began = batches.done
+            for _ in batches:
+                if batches.done == killed_after:
+                    break
+                self.log.append(batches.done)
+            assert agent.last.loaded_step == began
+        return began
+
+    @property
+    def states(self) -> Path:
+        return self._folder / "checkpoints" / f"rank-{self.number}"
+
+
+def test_processes_that_all_save_go_on_after_the_newest_step_that_all_have_saved(tmp_path: Path) -> None:
+    first, second = (LoggedRank(number, tmp_path) for number in range(RANKS))
+    assert (first.run(save_at=4, killed_after=5), second.run(save_at=4, killed_after=7)) == (0, 0)
+    assert (first.run(save_at=8, killed_after=9), second.run(save_at=8, killed_after=6)) == (4, 4)
+    assert first.states.joinpath("step-000000000008").exists()  # which the other one has not
+    assert (first.run(save_at=6, killed_after=8), second.run(save_at=6, killed_after=7)) == (4, 4)
+    assert not first.states.joinpath("step-000000000008").exists()  # or it might be taken for what comes now
+    assert (first.run(save_at=9, killed_after=9), second.run(save_at=9, killed_after=10)) == (6, 6)
+    assert (first.log, second.log) == (list(range(9)), list(range(10)))
+
+
+def test_a_process_that_waits_at_its_limit_saves_there_when_its_new_lease_says_so(tmp_path: Path) -> None:
+    states = Checkpoints(tmp_path / "checkpoints" / "rank-1")
+    with under_an_agent(tmp_path, rank=1, ranks=RANKS, beat_s=1e3, until=4) as agent:
+        batches = steps(count(), save=lambda path: path.write_text("x"), every_rank=True)
+        assert isinstance(batches, Steps)
+        for _ in batches:
+            if batches.done == 3:  # which it hears of at step 4, where it has to ask
+                agent.lease = messages()["Lease"](limit=8, save_at=4)
+            if batches.done == 6:
+                break
+    assert states.newest()[0] == 4
+
+
+def test_a_checkpoint_that_is_damaged_in_one_process_is_passed_over_in_all(tmp_path: Path) -> None:
+    first, second = (LoggedRank(number, tmp_path) for number in range(RANKS))
+    for save_at in (3, 6):
+        assert first.run(save_at=save_at, killed_after=8) == second.run(save_at=save_at, killed_after=7) == save_at - 3
+    (second.states / "step-000000000006" / STATE).write_text("[0, 1")
+    assert (first.run(save_at=0, killed_after=9), second.run(save_at=0, killed_after=9)) == (3, 3)
+    for rank in (first, second):
+        (rank.states / "step-000000000003" / STATE).unlink()
+    assert (first.run(save_at=0, killed_after=9), second.run(save_at=0, killed_after=9)) == (0, 0)
+    assert first.log == second.log == list(range(9))
+
+
+def test_what_all_have_saved_is_kept_however_often_one_cannot_save(tmp_path: Path) -> None:
+    folders = [tmp_path / "0", tmp_path / "1"]
+    one, other = Checkpoints(folders[0], folders), Checkpoints(folders[1], folders)
+    for step in (1, 2, 3, 4, 5):
+        one.write(step, lambda path: path.write_text("x"))
+        if step <= 2:
+            other.write(step, lambda path: path.write_text("x"))
+    assert one.newest()[0] == other.newest()[0] == 2
+    assert sorted(each.name[-1] for each in folders[0].iterdir()) == ["1", "2", "4", "5"]
+
+
+def test_a_process_that_saves_nothing_goes_on_where_the_first_does(tmp_path: Path) -> None:
+    Checkpoints(tmp_path / "checkpoints").write(7, lambda path: path.write_text("7"))
+    with under_an_agent(tmp_path, rank=1, ranks=2, total=9) as agent:
+        assert list(steps(range(9))) == [0, 1]
+        assert (agent.left.progress.loaded_step, agent.left.finished) == (7, True)

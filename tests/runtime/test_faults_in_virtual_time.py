@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.runtime.virtual_yard import VirtualClock, VirtualRank, VirtualYard
+from tests.runtime.virtual_yard import VirtualAgents, VirtualClock, VirtualRank, VirtualYard
 
 from gpuyard.client.session import RankName
 from gpuyard.core.grants import Grant, Part
@@ -472,3 +472,54 @@ def test_a_node_that_was_lost_before_a_job_was_started_there_takes_no_time_from_
     assert (one.state, one.restarts) == (JobState.FINISHED, 1)
     assert all(row["end_s"] >= row["start_s"] for row in yard.store.rows("attempts"))
     assert one.attained_s == sum(row["end_s"] - row["start_s"] for row in yard.store.rows("attempts"))
+
+
+def test_processes_that_all_save_do_so_after_the_same_steps_and_go_on_after_one_of_them(tmp_path: Path) -> None:
+    """One is slower than the others, some are killed: each attempt begins where the one before it was kept by all."""
+    ranks = 4
+    yard = yard_of(tmp_path, start_s=20.0, save_s=5.0, save_every_s=600.0)
+    yard.agents.own = {("wide", rank): set() for rank in range(ranks)}
+    yard.agents.slowness = lambda name: 1.0 + 0.3 * name.rank
+    jobs = Workload.from_jobs([Job("wide", 0.0, ranks, "resnet50", duration_s=20000.0)])
+    chance = random.Random(5)
+    kept: list[int] = []
+
+    def strike() -> None:
+        record = yard.world.records["wide"]
+        if record.state.over:
+            return
+        if record.attempt is not None and all(each.working for each in record.attempt.ranks):
+            for rank in sorted(yard.agents.ranks, key=lambda name: name.rank)[chance.randrange(ranks) :]:
+                yard.agents.kill(rank)
+            kept.append(yard.agents.by_all("wide"))
+        yard.clock.at(yard.clock.now() + chance.uniform(1000.0, 4000.0), strike)
+
+    yard.clock.at(3000.0, strike)
+    yard.run(jobs, resolve("fifo+proportional"))
+    record = yard.world.records["wide"]
+    attempts = yard.store.rows("attempts")
+    assert (record.state, record.done_steps) == (JobState.FINISHED, record.total_steps)
+    assert len(kept) > 3
+    assert [row["first_step"] for row in attempts] == [0, *(row["last_step"] for row in attempts[:-1])] == [0, *kept]
+    assert len(set(kept)) > 3
+
+
+def test_processes_that_would_go_on_after_different_steps_are_ended_before_they_do_one(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path, Patience(beat_s=10.0, leave_s=1e6, tries=2))
+    yard.world.add([NewJob(Job("wide", 0.0, 2, "resnet50", duration_s=900.0))])
+    yard.world.hear()
+    yard.agents.saved["wide"] = 5
+    began = VirtualAgents._work
+
+    def apart(agents: VirtualAgents, name: RankName) -> None:
+        rank = agents.ranks[name]
+        rank.loaded = 5 - 2 * name.rank
+        rank.step = float(rank.loaded)
+        began(agents, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(VirtualAgents, "_work", apart)
+        yard.run(Workload.from_jobs([]), resolve("fifo+proportional"))
+    record = yard.world.records["wide"]
+    assert (record.state, record.attempts) == (JobState.FAILED, 2)
+    assert record.note == "its processes would go on after different steps (3, 5) and were ended"

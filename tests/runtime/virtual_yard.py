@@ -105,6 +105,10 @@ class VirtualAgents:
     deaf: set[str] = field(default_factory=set)
     """Jobs that do not leave when they are told to."""
     gone: set[str] = field(default_factory=set)
+    slowness: Callable[[RankName], float] = lambda _name: 1.0
+    """How much longer the steps of a process take than its lease says."""
+    own: dict[tuple[str, int], set[int]] = field(default_factory=dict)
+    """By job and rank, the steps after which processes have saved that all do so, when their lease says so."""
     world: RealCluster | None = None
 
     def tell(self, node: str, command: AgentCommand) -> None:
@@ -185,7 +189,9 @@ class VirtualAgents:
         rank.working, rank.since = True, self.clock.now()
         self._report(rank)
         self._plan(rank)
-        if self.save_every_s and name.rank == 0:
+        if (name.job, name.rank) in self.own:
+            self.own[name.job, name.rank] &= set(range(int(rank.step) + 1))
+        elif self.save_every_s and name.rank == 0:
             self.clock.at(self.clock.now() + self.save_every_s, partial(self._save, rank))
 
     def _save(self, rank: VirtualRank) -> None:
@@ -195,10 +201,23 @@ class VirtualAgents:
             self._report(rank)
             self.clock.at(self.clock.now() + self.save_every_s, partial(self._save, rank))
 
+    def _save_own(self, rank: VirtualRank, step: int) -> None:
+        if self.ranks.get(rank.name) is rank and rank.working:
+            self.own[rank.name.job, rank.name.rank].add(step)
+            self.saved[rank.name.job] = self.by_all(rank.name.job)
+            self._report(rank)
+
+    def by_all(self, job: str) -> int:
+        """The newest step after which all processes of a job have saved."""
+        return max(set.intersection(*(steps for (name, _), steps in self.own.items() if name == job)), default=0)
+
+    def _step_s(self, rank: VirtualRank) -> float:
+        return rank.lease.step_s * self.slowness(rank.name)
+
     def _advance(self, rank: VirtualRank) -> None:
         now = self.clock.now()
         if rank.working:
-            done = rank.step + (now - rank.since) / rank.lease.step_s
+            done = rank.step + (now - rank.since) / self._step_s(rank)
             rank.step = max(rank.step, min(done, self._until(rank)))
         rank.since = now
 
@@ -209,7 +228,7 @@ class VirtualAgents:
         """When this process comes to the end of what it may do."""
         rank.generation += 1
         wanted = rank.generation
-        when = self.clock.now() + max(self._until(rank) - rank.step, 0.0) * rank.lease.step_s
+        when = self.clock.now() + max(self._until(rank) - rank.step, 0.0) * self._step_s(rank)
         self.clock.at(when, lambda: self._arrive(rank, wanted))
 
     def _arrive(self, rank: VirtualRank, generation: int) -> None:
@@ -233,6 +252,10 @@ class VirtualAgents:
                 self._exit(rank, code=-15)
             return
         self._advance(rank)
+        if lease.save_at > rank.lease.save_at and (rank.name.job, rank.name.rank) in self.own:
+            assert rank.step <= lease.save_at + 1e-9, f"{rank.name} hears too late where to save"
+            wait_s = max(lease.save_at - rank.step, 0.0) * self._step_s(rank)
+            self.clock.at(self.clock.now() + wait_s, partial(self._save_own, rank, lease.save_at))
         rank.lease = lease
         if lease.stop and (lease.limit == NO_LIMIT or rank.step >= lease.limit):
             self._leave(rank, finished=False)
@@ -242,7 +265,10 @@ class VirtualAgents:
     def _leave(self, rank: VirtualRank, *, finished: bool) -> None:
         rank.working, rank.leaving = False, True
         rank.step = float(int(rank.step + 1e-9))
-        if rank.name.rank == 0 and rank.name.job not in self.forgetful:
+        if (rank.name.job, rank.name.rank) in self.own:
+            self.own[rank.name.job, rank.name.rank].add(int(rank.step))
+            self.saved[rank.name.job] = self.by_all(rank.name.job)
+        elif rank.name.rank == 0 and rank.name.job not in self.forgetful:
             self.saved[rank.name.job] = int(rank.step)
         self.clock.at(
             self.clock.now() + self.save_s, lambda: self._exit(rank, left=True, finished=finished, leave_s=self.save_s)
@@ -283,6 +309,8 @@ class VirtualYard:
     rules: RunRules = field(default_factory=RunRules)
     start_s: float = 0.0
     save_s: float = 0.0
+    save_every_s: float = 1e9
+    """For processes that save when their lease says so."""
     patience: Patience = field(default_factory=lambda: Patience(beat_s=10.0, leave_s=1e6))
     clock: VirtualClock = field(default_factory=VirtualClock)
     agents: VirtualAgents = None  # type: ignore[assignment]
@@ -291,8 +319,8 @@ class VirtualYard:
         self.agents = self.agents or VirtualAgents(self.clock, self.start_s, self.save_s)
         self.store = RunStore(self.folder / "run.db")
         self.world = RealCluster(
-            self.cluster, self.store, self.zoo, self.clock, self.agents, JobStarts(self.folder, 1.0, 1e9), self.rules,
-            self.patience,
+            self.cluster, self.store, self.zoo, self.clock, self.agents, JobStarts(self.folder, 1.0, self.save_every_s),
+            self.rules, self.patience,
         )  # fmt: skip
         self.agents.world = self.world
         for node in self.cluster.node_names:
@@ -337,8 +365,8 @@ class VirtualYard:
         """Another scheduler with the same state and the same agents."""
         self.store.close()
         return VirtualYard(
-            self.cluster, self.zoo, self.folder, self.rules, patience=self.patience, clock=self.clock,
-            agents=self.agents,
+            self.cluster, self.zoo, self.folder, self.rules, save_every_s=self.save_every_s, patience=self.patience,
+            clock=self.clock, agents=self.agents,
         )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ UNKNOWN = -1
 
 _TABLE = """
 Rank: job=1 string, attempt=2 int32, rank=3 int32
-Lease: stop=1 bool, limit=2 int64, cpus=3 double, memory_gb=4 double, step_s=5 double
+Lease: stop=1 bool, limit=2 int64, cpus=3 double, memory_gb=4 double, step_s=5 double, save_at=6 int64
 JoinRequest: rank=1 Rank, pid=3 int64
 JoinResponse: total_steps=1 int64, beat_s=2 double, lease=3 Lease
 Progress: rank=1 Rank, step=2 int64, saved_step=3 int64, loaded_step=4 int64, load_s=5 double, save_s=6 double, \

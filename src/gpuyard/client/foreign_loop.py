@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpuyard.client.saving import Save, Saver
-from gpuyard.client.session import RANK, SOCKET, join_agent
+from gpuyard.client.session import RANK, SOCKET, WORLD_SIZE, join_agent
 
 AGREE_EVERY = 10
 """Several processes save together when the first one says so; they ask it every so many steps."""
@@ -32,7 +32,7 @@ class ForeignLoop:
         self._session, self._saver = session, Saver(session, write)
         self.checkpoint = self._saver.find()
         """The newest sound one, which the loop is to load."""
-        self._several = int(os.environ.get("WORLD_SIZE", "1")) > 1
+        self._several = int(os.environ.get(WORLD_SIZE, "1")) > 1
         self._asked = 0
 
     @property

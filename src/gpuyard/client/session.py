@@ -17,6 +17,7 @@ from typing import Any
 from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, messages
 
 SOCKET, JOB, ATTEMPT, RANK = "GPUYARD_AGENT", "GPUYARD_JOB", "GPUYARD_ATTEMPT", "GPUYARD_RANK"
+WORLD_SIZE = "WORLD_SIZE"
 CHECKPOINTS, SAVE_EVERY = "GPUYARD_CHECKPOINTS", "GPUYARD_SAVE_EVERY_S"
 SPEED = "GPUYARD_RUN_SPEED"
 SYNTHETIC = "GPUYARD_SYNTHETIC"
@@ -113,12 +114,12 @@ class AgentSession:
             while self.step >= self.go_until() and not self.must_leave():
                 self.changed.wait(self._beat_s)
 
-    def note_save(self, seconds: float, error: str = "") -> None:
-        """A checkpoint has been written, or could not be."""
+    def note_save(self, seconds: float, *, kept: bool, error: str = "") -> None:
+        """A checkpoint has been written, or could not be; the job can go on from it once it is kept everywhere."""
         self.progress.saves += 1
         self.progress.save_s += seconds
         self.progress.error = error
-        if not error:
+        if kept:
             self.progress.saved_step = self.step
 
     def leave(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator
 from itertools import repeat
 from typing import Any, Generic, TypeVar
@@ -28,10 +27,11 @@ def steps(
     """Iterate over a loader as one step each, under a scheduler if there is one; without, this is the loader itself.
 
     `save(path)` writes the state of training to a file or folder, `load(path)` reads it back. The first process of a
-    job saves, or every one to a place of its own (`every_rank`). A step counts when the next batch is asked for. A
-    script may wrap several loaders, one after the other: steps count on, and what was saved is loaded once. When the
-    lease ends, the state is saved and `LeaseEnded`, a SystemExit, ends the script; started again, it goes on from
-    there. With `synthetic`, the first batch is given again and again: what the GPU could do if data were there at once.
+    job saves, or all after the same steps, each to a place of its own (`every_rank`). A step counts when the next batch
+    is asked for. A script may wrap several loaders, one after the other: steps count on, and what was saved is loaded
+    once. When the lease ends, the state is saved and `LeaseEnded`, a SystemExit, ends the script; started again, it
+    goes on from there. With `synthetic`, the first batch is given again and again: what the GPU could do if data were
+    there at once.
     """
     if os.environ.get(RECORD):
         return MeasuredSteps(loader)
@@ -100,9 +100,9 @@ class Steps(Generic[T]):
         return of_loader(self, name)
 
     def __iter__(self) -> Iterator[T]:
-        session, saver, monotonic = self._session, self._saver, time.monotonic
+        session, saver = self._session, self._saver
         for batch in self._loader:
-            if session.step >= session.go_until() or monotonic() >= saver.next_at:
+            if session.step >= session.go_until() or saver.due():
                 self._pause(session)
                 if self.over:
                     return
@@ -113,9 +113,12 @@ class Steps(Generic[T]):
 
     def _pause(self, session: AgentSession) -> None:
         """What is to be done between two steps: save, end, or wait for a longer lease."""
-        if time.monotonic() >= self._saver.next_at:
-            self._saver.save()
-        while session.step >= session.go_until():
+        while True:
+            wait = session.step >= session.go_until()  # first: a lease that reaches further says where to save
+            if self._saver.due():
+                self._saver.save()
+            if not wait:
+                return
             if session.finished or session.must_leave():
                 self._saver.save()
                 session.leave()

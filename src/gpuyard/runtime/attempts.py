@@ -74,12 +74,22 @@ class Attempts(Settling):
             record.note = told.error
             self.history.changed(record)
         if attempt.working_s is None and all(each.working for each in attempt.ranks):
-            attempt.working_s = now
+            attempt.working_s = attempt.saved_at_s = now
             self._learn_start(now - attempt.told_s)
             self.unsettled[record.name] = None
             self.history.changed(record)  # or another scheduler would think that it never began
+            self._end_if_apart(record, attempt)
         record.done_steps = max(attempt.step, record.saved_steps)
         self._extend(record, attempt, now)
+
+    def _end_if_apart(self, record: JobRecord, attempt: Attempt) -> None:
+        """Nobody has done a step yet: processes that do not go on at the same one are not let go on."""
+        if len(loaded := sorted({each.loaded for each in attempt.ranks})) > 1:
+            steps = ", ".join(map(str, loaded))
+            record.note = f"its processes would go on after different steps ({steps}) and were ended"
+            attempt.failed = attempt.blamed = True
+            attempt.first_step = loaded[-1]  # so that nothing counts as done
+            self.kill(record, attempt)
 
     def _learn_start(self, took_s: float) -> None:
         """Later starts count more: the machine may have become busier."""
@@ -100,15 +110,22 @@ class Attempts(Settling):
 
     def _extend(self, record: JobRecord, attempt: Attempt, now: float) -> None:
         """Let the processes of a job go on before they come to the step at which all of them would stop."""
-        if attempt.limit == NO_LIMIT or attempt.leaving or attempt.working_s is None:
+        if attempt.limit == NO_LIMIT or attempt.leaving or attempt.killed or attempt.working_s is None:
             return
         lead = max(each.step for each in attempt.ranks)
         passed = now - attempt.working_s
         usual = ceil((lead - attempt.first_step) / passed * self.patience.beat_s * self.speed) if passed > 0 else 0
         ahead = max(BEATS_AHEAD * usual, 1)
         if attempt.limit - lead < (ahead + 1) // 2:
+            self._choose_save(attempt, lead, now)
             attempt.limit = lead + ahead
             self.tell_lease(record, attempt)
+
+    def _choose_save(self, attempt: Attempt, lead: int, now: float) -> None:
+        """Now and then let all processes save at the limit so far: none can be beyond it without hearing of this."""
+        due = now - attempt.saved_at_s >= self.launching.save_every_s
+        if due and attempt.step >= attempt.save_at and attempt.limit >= lead:
+            attempt.save_at, attempt.saved_at_s = attempt.limit, now
 
     def told_exit(self, node: str, gone: RankExit, now: float) -> None:
         """An agent tells that a process has ended, and goes on telling until it hears that this is kept."""

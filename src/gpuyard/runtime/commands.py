@@ -19,6 +19,8 @@ class LeaseTerms:
     memory_gb: float = 0.0
     step_s: float = 0.0
     """How long a step takes on an emulated GPU, with what the job has."""
+    save_at: int = 0
+    """Processes that save each for itself do so after this step, those that are already further not at all."""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,10 @@ class Attempt:
     first_step: int
     limit: int = NO_LIMIT
     """All processes stop at this step, if there are several; it is moved on while they run."""
+    save_at: int = 0
+    """After this step all processes save, if there are several and each does."""
+    saved_at_s: float = 0.0
+    """When that step was chosen."""
     ranks: list[RankState] = field(default_factory=list)
     working_s: float | None = None
     """When the first step began."""

@@ -127,7 +127,9 @@ class Settling:
         """What the processes of an attempt on one node may do."""
         here = [part for part in attempt.grant.parts if part.node == node]
         amounts = {name: sum(part.amounts.get(name, 0.0) for part in here) for name in ("cpus", "memory_gb")}
-        return LeaseTerms(attempt.leaving, attempt.limit, amounts["cpus"], amounts["memory_gb"], attempt.step_s)
+        return LeaseTerms(
+            attempt.leaving, attempt.limit, amounts["cpus"], amounts["memory_gb"], attempt.step_s, attempt.save_at
+        )
 
     def tell_lease(self, record: JobRecord, attempt: Attempt) -> None:
         """Let all processes of an attempt know what holds now."""

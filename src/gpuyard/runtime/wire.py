@@ -32,8 +32,9 @@ def command_message(command: AgentCommand) -> Any:
 def lease_message(lease: LeaseTerms) -> Any:
     """The terms of a lease as a message."""
     return messages()["Lease"](
-        stop=lease.stop, limit=lease.limit, cpus=lease.cpus, memory_gb=lease.memory_gb, step_s=lease.step_s
-    )
+        stop=lease.stop, limit=lease.limit, cpus=lease.cpus, memory_gb=lease.memory_gb, step_s=lease.step_s,
+        save_at=lease.save_at,
+    )  # fmt: skip
 
 
 def rank_name(rank: Any) -> RankName:
