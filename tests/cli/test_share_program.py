@@ -77,7 +77,7 @@ print(group.look(0).clients[0].terms)
 """
     done = run_shared("--policy", "shares:sync=5", script=script)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "Terms(level=0, sync_every=5, window=0)\n"
+    assert done.stdout == "Terms(level=0, sync_every=5, window=0, hold_ns=0)\n"
 
 
 TORCH = """
@@ -99,7 +99,7 @@ def test_one_option_runs_a_program_on_emulated_gpus_behind_the_gate() -> None:
     long = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (short.returncode, long.returncode) == (0, 0), short.stderr + long.stderr
     assert "V100" in short.stdout
-    assert "True Terms(level=20, sync_every=8, window=0) 1 " in short.stdout
+    assert "True Terms(level=20, sync_every=8, window=0, hold_ns=0) 1 " in short.stdout
     assert short.stdout == long.stdout
     assert "steps on V100: " in short.stderr
 

@@ -279,7 +279,7 @@ def test_how_far_all_may_go_is_counted_from_the_first_of_them(tmp_path: Path) ->
     """Or it would have to wait for the last one, and be told again and again."""
     attempts = yard_of(tmp_path).world.attempts
     two = Grant("wide", (Part("node0", 0), Part("node0", 1)))
-    attempt = Attempt(1, two, 0.0, 0.0, 0, 10, [RankState(4), RankState(10)], working_s=0.0)
+    attempt = Attempt(1, two, 0.0, 0.0, 0, 10, ranks=[RankState(4), RankState(10)], working_s=0.0)
     attempts._extend(JobRecord(Job("wide", 0.0, 2, "resnet50")), attempt, now=100.0)
     assert attempt.limit == 10 + BEATS_AHEAD  # a beat of 10 s is a step
 
