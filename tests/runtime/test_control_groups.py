@@ -179,13 +179,13 @@ def test_the_kernel_ends_a_job_that_takes_more_memory_and_nobody_else(groups: Co
 
 
 def test_the_kernel_gives_a_job_no_more_cpu_time_than_it_was_granted(groups: ControlGroups, kernel: list[Path]) -> None:
-    groups.hold("job", 0.2, 1.0)
+    groups.hold("job", 0.05, 1.0)  # less than it would get on a busy machine
     process = in_group(groups, BUSY)
     (counts,) = (found for folder in kernel for found in folder.glob("gpuyard-*/cpu.stat"))
     eventually(lambda: dict(map(str.split, counts.read_text().splitlines()))["nr_throttled"] != "0")
     began, used = time.monotonic(), cpu_time(process.pid)
     time.sleep(0.5)
-    assert cpu_time(process.pid) - used <= 0.2 * (time.monotonic() - began) + 0.05
+    assert cpu_time(process.pid) - used <= 0.05 * (time.monotonic() - began) + 0.05
     process.kill()
     process.communicate()
 
