@@ -114,6 +114,25 @@ def test_a_place_that_others_can_write_to_is_not_used(package: Path, tmp_path: P
     assert cache.folder.parent.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.parametrize("variable", [VARIABLE, "XDG_CACHE_HOME"])
+@pytest.mark.parametrize(("mode", "safe"), [(0o777, False), (0o775, False), (0o1777, True), (0o755, True)])
+def test_a_folder_that_others_could_exchange_for_their_own_is_not_used(
+    package: Path, tmp_path: Path, variable: str, mode: int, safe: bool
+) -> None:
+    """Who may write above it may rename it, and put another under its name once it has been looked at."""
+    above = tmp_path / "above"
+    above.mkdir()
+    above.chmod(mode)
+    folder = folder_of(without_room(package), **{variable: above / "mine"})
+    assert folder.is_relative_to(above) is safe
+
+
+def test_a_folder_that_cannot_be_found_is_passed_over(package: Path, tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert folder_of(package, **{VARIABLE: loop / "mine"}).parent == package / "__pycache__"
+
+
 def test_workers_find_the_temporary_folder_of_their_parent(package: Path) -> None:
     cache = open_cache(without_room(package), {})
     assert folder_of(package, **{VARIABLE: os.environ[VARIABLE]}) == cache.folder

@@ -5,7 +5,7 @@ from tests.policies.scenarios.stories import node, runs, scene, told, waits
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.demand import Demand
-from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.core.reasons import ABOVE_QUOTA, TOO_WIDE, WAIT_REASONS
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.decide import decide
 from gpuyard.policies.explain import explain
@@ -54,3 +54,21 @@ def test_what_those_who_stop_had_is_free_and_slices_count_as_such() -> None:
     plan = told("fifo+proportional", world)
     assert (plan.stops, plan.gets["first"]) == ({"pair"}, "a0 a1 a3")
     assert [(why.job, why.free_gpus) for why in explain(world, plan.decision)] == [("pair", 0.5)]
+
+
+@pytest.mark.parametrize("policy", ["fifo+tune", "fifo+greedy", "fifo+opt"])
+def test_a_job_that_could_never_run_is_not_told_that_others_are_in_its_way(policy: str) -> None:
+    """Eight GPUs, of which b's are T4s and c's are out of service; quotas are a job's and half a job's."""
+    world = scene(
+        node("a", 4), node("b", 2, gpu_type="T4"), node("c", 2, up=False),
+        waits("six", 6), waits("seven", 7), waits("three", 3, types="T4"), waits("none", types="A100"),
+        waits("pair", 2, tenant="poor"), waits("both", 7, tenant="poor"), waits("half", 0.5, tenant="poor"),
+        quotas={"poor": 1.0},
+    )  # fmt: skip
+    decision = told(policy, world).decision
+    words = {why.job: why.lacks for why in explain(world, decision)}
+    by_code = {reason.name: reason.lacks for reason in WAIT_REASONS}
+    assert words == {
+        "six": by_code["nodes"], "seven": TOO_WIDE.lacks, "three": TOO_WIDE.lacks, "none": TOO_WIDE.lacks,
+        "pair": ABOVE_QUOTA.lacks, "both": TOO_WIDE.lacks,
+    }  # fmt: skip

@@ -51,10 +51,9 @@ def decide(
 
 def _say_why(waiting: list[dict[str, Any]]) -> None:
     """For each reason to wait, under the table: what those jobs lack and what would help."""
-    for reason in dict.fromkeys(entry["reason"] for entry in waiting):
-        entries = [entry for entry in waiting if entry["reason"] == reason]
-        say(f"{reason}: {entries[0]['lacks']} ({entries[0]['free_gpus']:g} stay free).")
-        say(f"  What would help: {entries[0]['helps']}")
+    for reason, lacks, helps in dict.fromkeys((entry["reason"], entry["lacks"], entry["helps"]) for entry in waiting):
+        say(f"{reason}: {lacks} ({waiting[0]['free_gpus']:g} stay free).")
+        say(f"  What would help: {helps}")
 
 
 def _rows(plan: dict[str, list[dict[str, Any]]]) -> list[dict[str, Any]]:

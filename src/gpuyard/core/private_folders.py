@@ -19,8 +19,9 @@ def private_folders(name: str, package: Path, environment: Mapping[str, str], va
     Tries the folder that the variable names, the package's own, and the user's cache.
     """
     places = [(package / "__pycache__", package), *_user_cache(environment)]
-    if environment.get(variable):
-        places.insert(0, (Path(environment[variable]), Path(environment[variable])))
+    named = environment.get(variable)
+    if named and not is_exchangeable(Path(named)):
+        places.insert(0, (Path(named), Path(named)))
     return _made(name, places)
 
 
@@ -54,6 +55,18 @@ def is_private(folder: Path, top: Path, user: int) -> bool:
     return bool(above) and all(found.st_uid in (0, user) and not found.st_mode & _OTHERS_WRITE for found in above)
 
 
+def is_exchangeable(folder: Path) -> bool:
+    """Whether another user could put a folder of its own in the place of this one, or of one above it, at any time.
+
+    Who may write to a folder may rename what is in it, unless the folder is sticky, as /tmp is.
+    """
+    try:
+        modes = [parent.stat().st_mode for parent in folder.resolve().parents if parent.exists()]
+    except (OSError, RuntimeError):
+        return True  # what cannot be looked at, or a link to itself: nobody knows
+    return any(mode & _OTHERS_WRITE and not mode & stat.S_ISVTX for mode in modes)
+
+
 def make_private(folder: Path) -> None:
     """Make a folder and all that are missing above it, closed to others whatever the umask says."""
     if not folder.exists():
@@ -65,6 +78,8 @@ def make_private(folder: Path) -> None:
 def _user_cache(environment: Mapping[str, str]) -> Iterator[tuple[Path, Path]]:
     """Where a user's cache is, with the highest folder above it that must be safe too."""
     if Path(environment.get("XDG_CACHE_HOME", "")).is_absolute():
-        yield Path(environment["XDG_CACHE_HOME"]) / "gpuyard", Path(environment["XDG_CACHE_HOME"])
+        named = Path(environment["XDG_CACHE_HOME"])
+        if not is_exchangeable(named):
+            yield named / "gpuyard", named
     elif environment.get("HOME"):
         yield Path(environment["HOME"]) / ".cache" / "gpuyard", Path(environment["HOME"])

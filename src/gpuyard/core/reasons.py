@@ -27,6 +27,23 @@ class WaitReason:
         return f"wait_{self.name}_s"
 
 
+@dataclass(frozen=True, slots=True)
+class NeverReason:
+    """What a job lacks that would wait for ever, whatever becomes of the others, and what would change that."""
+
+    lacks: str
+    helps: str
+
+
+TOO_WIDE = NeverReason(
+    lacks="it needs more GPUs of one type that it may use than there are, in service or not",
+    helps="fewer GPUs for the job, more types that it may use, or more nodes",
+)
+ABOVE_QUOTA = NeverReason(
+    lacks="it needs more GPUs than the whole quota of its tenant",
+    helps="fewer GPUs for the job, or a larger quota for its tenant",
+)
+
 WAIT_REASONS = (
     WaitReason(
         name="round",

@@ -19,7 +19,7 @@ LONGEST_WAIT_S = 0.2
 """How long a controller may not notice that it is to end, or that another has."""
 
 Claims = list[list[LaunchClaim]]
-Decision = Sequence[Sequence[LaunchTerms]]
+GroupTerms = Sequence[Sequence[LaunchTerms]]
 
 
 class GatedWorld:
@@ -47,7 +47,7 @@ class GatedWorld:
         """The machine's own clock."""
         return time.monotonic()
 
-    def wait(self, last: Decision | None) -> bool:
+    def wait(self, last: GroupTerms | None) -> bool:
         """Wait until clients came or went, or the policy wants to look again; False when it is to end."""
         if last is None:
             return not self._ending.is_set()
@@ -65,7 +65,7 @@ class GatedWorld:
         ]
         return [claims.of(gpu) for claims, gpu in zip(self._claims, self._seen, strict=True)]
 
-    def apply(self, decision: Decision) -> None:
+    def apply(self, decision: GroupTerms) -> None:
         """Write what changes."""
         for number, (gpu, terms) in enumerate(zip(self._seen, decision, strict=True)):
             words = words_of(terms, self._speed)

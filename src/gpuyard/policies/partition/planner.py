@@ -36,10 +36,10 @@ EVENLY_MORE = (3.0, 2.0, 1.5, 1.25, 1.1, 1.0)
 """Times the rates that are planned for where requests are not promised to be in time."""
 ROUNDING = 1e-6
 
-Plan = list[Used]
+UsedGpus = list[Used]
 
 
-def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> Plan | None:
+def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> UsedGpus | None:
     """The GPUs that serve all of these; None if no plan is found."""
     if problem.least_gpus[numbers].sum() > free.sum() * (1 + ROUNDING):
         return None
@@ -53,7 +53,7 @@ def served_by(problem: Problem, numbers: Ints, free: Ints, *, fewest: bool) -> P
     return _otherwise_filled(problem, numbers, free, best, fewest=fewest)
 
 
-def _thoroughly(problem: Problem, numbers: Ints, free: Ints, best: Plan | None, *, fewest: bool) -> Plan | None:
+def _thoroughly(problem: Problem, numbers: Ints, free: Ints, best: UsedGpus | None, *, fewest: bool) -> UsedGpus | None:
     """What a search finds, if there can be anything better than the best so far."""
     thorough = _Thorough(problem, numbers, free)
     if thorough.needs_more_than(_limit(best, free)):
@@ -65,7 +65,7 @@ def _thoroughly(problem: Problem, numbers: Ints, free: Ints, best: Plan | None, 
     return found or best or (None if certain else _for_more(problem, numbers, free))
 
 
-def _for_more(problem: Problem, numbers: Ints, free: Ints) -> Plan | None:
+def _for_more(problem: Problem, numbers: Ints, free: Ints) -> UsedGpus | None:
     """A plan for somewhat higher rates, which is one for these: where a search is cut off, that is a matter of luck."""
     for factor in FURTHER:
         more = _Thorough(problem.times(factor), numbers, free)
@@ -75,7 +75,9 @@ def _for_more(problem: Problem, numbers: Ints, free: Ints) -> Plan | None:
     return None
 
 
-def _otherwise_filled(problem: Problem, numbers: Ints, free: Ints, best: Plan | None, *, fewest: bool) -> Plan | None:
+def _otherwise_filled(
+    problem: Problem, numbers: Ints, free: Ints, best: UsedGpus | None, *, fewest: bool
+) -> UsedGpus | None:
     """What filling comes to where services count for more or less than what they need."""
     need = problem.wanted / problem.alone
     for other in (np.maximum(need, LEAST_NEED), np.sqrt(need)):
@@ -84,12 +86,12 @@ def _otherwise_filled(problem: Problem, numbers: Ints, free: Ints, best: Plan | 
     return best
 
 
-def _limit(best: Plan | None, free: Ints) -> int:
+def _limit(best: UsedGpus | None, free: Ints) -> int:
     """How many GPUs a plan may have to be of use."""
     return int(free.sum()) if best is None else len(best) - 1
 
 
-def _fewer(problem: Problem, numbers: Ints, free: Ints, need: Floats, best: Plan | None) -> Plan | None:
+def _fewer(problem: Problem, numbers: Ints, free: Ints, need: Floats, best: UsedGpus | None) -> UsedGpus | None:
     """What filling GPUs comes to where a service is worth what it needs; the best so far if that is no better."""
     filling = _filled(problem, numbers, free, need / problem.wanted)
     return filling.used if filling.served and len(filling.used) <= _limit(best, free) else best
@@ -124,7 +126,7 @@ class _Thorough:
     def needs_more_than(self, gpus: int) -> bool:
         return self.bound.at_least > gpus + ROUNDING
 
-    def plan(self, most: int, *, fewest: bool) -> tuple[Plan | None, bool]:
+    def plan(self, most: int, *, fewest: bool) -> tuple[UsedGpus | None, bool]:
         """A plan of so many GPUs at the most, if one is found, and whether it is certain that none is better."""
         if self.needs_more_than(most):
             return None, True
@@ -191,7 +193,7 @@ class _Thorough:
         return np.array(found)
 
 
-def planned(problem: Problem, *, fewest: bool) -> Plan:
+def planned(problem: Problem, *, fewest: bool) -> UsedGpus:
     """Serve all, at random or else evenly; else by priority, and among equals the least demanding first.
 
     Where requests at random cannot all be promised to be in time, as many times the rates as can be are planned for.
@@ -205,11 +207,11 @@ def planned(problem: Problem, *, fewest: bool) -> Plan:
     return _by_priority(problem) if found is None else found
 
 
-def _by_priority(problem: Problem) -> Plan:
+def _by_priority(problem: Problem) -> UsedGpus:
     """Whoever has a lower priority gets what others leave: whole GPUs, once one of these is not served in full."""
     priority = np.array([each.priority for each in problem.services])
     free, taken, together = problem.gpus, list[Used](), problem.able[:0]
-    best: Plan = []
+    best: UsedGpus = []
     for level in np.unique(priority[problem.able])[::-1]:
         alike = problem.able[priority[problem.able] == level]
         together, best, waiting = _joined(problem, together, best, alike, free)
@@ -221,7 +223,7 @@ def _by_priority(problem: Problem) -> Plan:
     return taken + best
 
 
-def _joined(problem: Problem, together: Ints, best: Plan, alike: Ints, free: Ints) -> tuple[Ints, Plan, Ints]:
+def _joined(problem: Problem, together: Ints, best: UsedGpus, alike: Ints, free: Ints) -> tuple[Ints, UsedGpus, Ints]:
     """Who is served together with some of these services, how, and which of them are not; the least demanding first."""
     waiting = []
     few = len(together) + len(alike) <= LISTED
@@ -235,5 +237,5 @@ def _joined(problem: Problem, together: Ints, best: Plan, alike: Ints, free: Int
     return together, best, np.array(waiting, dtype=np.int64)
 
 
-def _in_use(problem: Problem, plan: Plan) -> Ints:
+def _in_use(problem: Problem, plan: UsedGpus) -> Ints:
     return np.bincount([each.kind for each in plan], minlength=len(problem.gpus))
