@@ -128,6 +128,7 @@ class Ledger:
         leaving = {holder: self._granted(holder) for holder in released}
         before = leaving | {grant.holder: self.grant_of(grant.holder) for grant in wanted}
         had = [grant for grant in before.values() if grant is not None]
+        came = tuple(self._holders)
         given: list[Hashable] = []
         for grant in had:
             self.release(grant.holder)
@@ -140,6 +141,7 @@ class Ledger:
                 self.release(holder)
             for grant in had:
                 self.grant(grant.holder, grant.parts, state=grant.state, tasks=grant.tasks)
+            self._holders = {holder: self._holders[holder] for holder in came}
             raise
 
     def _place(self, part: Part) -> tuple[int, int]:
