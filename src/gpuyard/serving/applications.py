@@ -22,7 +22,7 @@ from gpuyard.serving.protocol.inference import InferAnswer, InferRequest
 from gpuyard.serving.protocol.stage_tensors import fitted, last_stages, named, padded
 from gpuyard.serving.protocol.tensors import Tensor
 from gpuyard.serving.statistics import Refusal, ServiceStatistics
-from gpuyard.serving.tickets import Done, Ticket
+from gpuyard.serving.tickets import Done, Ticket, why_refused
 
 ASKED = -1
 
@@ -114,7 +114,8 @@ class Applications:
             for service, count in zip(of.order.services, row.left, strict=True):
                 self._statistics[service].rows_arrived += count  # what its plan has to reckon with
         if not all(self._ask(row, now) for row in rows):
-            self._end(whole, Refusal.REFUSED, f"'{request.model}' cannot answer within its SLO: too many wait")
+            least_s = [self._dispatcher.least_s[service] for service in of.order.services]
+            self._end(whole, Refusal.REFUSED, why_refused(request.model, least_s))
         return self._start(of, now)
 
     def hand_on(self, ended_s: float, now: float) -> list[Batch]:

@@ -22,7 +22,7 @@ from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.inference import InferRequest
 from gpuyard.serving.slices import kept_slices, slice_plans
 from gpuyard.serving.statistics import Refusal, ServiceStatistics
-from gpuyard.serving.tickets import Done, Ticket
+from gpuyard.serving.tickets import Done, Ticket, why_refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +171,7 @@ class Front:
         statistics.arrive(request.rows)
         if not self._dispatcher.admits(service, request.rows):
             statistics.refuse(Refusal.REFUSED)
-            done(ProtocolError(Status.UNAVAILABLE, f"'{request.model}' cannot answer within its SLO: too many wait"))
+            done(ProtocolError(Status.UNAVAILABLE, why_refused(request.model, [self._dispatcher.least_s[service]])))
             return
         now = monotonic()
         ticket = Ticket(

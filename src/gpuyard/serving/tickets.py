@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 
 from gpuyard.serving.protocol.contract import Contract
 from gpuyard.serving.protocol.errors import ProtocolError
@@ -71,3 +72,10 @@ class Ticket:
 def zeros(outputs: tuple[TensorSpec, ...], rows: int) -> tuple[Tensor, ...]:
     """What an emulated model gives."""
     return tuple(Tensor(one.name, one.datatype, (rows, *one.shape), bytes(one.row_bytes * rows)) for one in outputs)
+
+
+def why_refused(model: str, least_s: Iterable[float]) -> str:
+    """What a client is told that comes too late; inf where one of the services asked has no slice."""
+    if inf in least_s:
+        return f"'{model}' has no slice at present, and gets one when the plan is revised"
+    return f"'{model}' cannot answer within its SLO: too many wait"

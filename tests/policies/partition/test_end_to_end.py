@@ -161,7 +161,7 @@ def test_time_set_aside_where_bunches_come_takes_fewer_gpus_than_less_time_for_a
 
 def test_an_application_that_cannot_be_in_time_is_told_of() -> None:
     own = (Stage("find", "ssd-mobilenetv1", slo_ms=100.0), Stage("faces", "vgg16", ("find",), slo_ms=102.0))
-    deployment = planned((Application("traffic", 300.0, 202.0, own),), (), Elastic(), 4)
+    deployment = planned((Application("traffic", 460.0, 202.0, own),), (), Elastic(), 4)
     assert not deployment.plan.unserved
     [late] = deployment.violations()
     assert (late.where, late.rule, late.limit) == ("traffic", "ms until the last stage answers", 202.0)

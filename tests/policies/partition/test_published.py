@@ -36,7 +36,7 @@ SIZES = Sizes(LATENCY, (20, 40, 50, 60, 80, 100))
 
 def placements(plan: PartitionPlan) -> list[tuple[int, int, int, str, int, float]]:
     """As a ModelList has them."""
-    found, halves = [], dict.fromkeys(range(4), 0)
+    found, halves = [], dict.fromkeys((each.gpu for each in plan.slices), 0)
     for each in plan.slices:
         head = (each.gpu, each.thousandths // 10, halves[each.gpu])
         halves[each.gpu] += each.thousandths == 500
@@ -84,6 +84,32 @@ PLACED = {
 def test_neighbours_that_leave_no_batch(name: str) -> None:
     plan = SHIPPED[name]().plan([service(*each) for each in CROWDED], gpus(3), known())
     assert [each[:5] for each in placements(plan)] == PLACED[name]
+
+
+REPAIRED: dict[str, tuple[list[tuple[int, int, float]], int, list[tuple[int, int, int, str, int]]]] = {
+    "exhaustive": (  # a neighbour that takes longer than its requests gather is as full as one that is saturated
+        [(3, 58, 5.0), (5, 54, 5.0)], 2,
+        [(0, 50, 0, "lenet6", 1), (0, 50, 1, "reserved", 32), (1, 50, 0, "lenet4", 1), (1, 50, 1, "reserved", 32)],
+    ),
+    "elastic": (  # and is made larger as if it were
+        [(10, 169, 62.0), (6, 71, 174.0), (12, 105, 239.0), (9, 118, 142.0), (0, 144, 5.0), (1, 198, 5.0),
+         (8, 85, 202.0)], 6,
+        [
+            (0, 20, 0, "lenet1", 1), (0, 80, 0, "reserved", 32), (1, 20, 0, "lenet2", 1), (1, 80, 0, "reserved", 32),
+            (2, 40, 0, "ssd-mobilenetv1", 9), (2, 60, 0, "densenet161", 3), (3, 40, 0, "vgg16", 9),
+            (3, 60, 0, "densenet161", 17), (4, 40, 0, "googlenet", 12), (4, 60, 0, "reserved", 32),
+            (5, 40, 0, "mnasnet1_0", 8), (5, 60, 0, "reserved", 32),
+        ],
+    ),
+}  # fmt: skip
+"""Task lists, GPUs, and where the original's own program puts them, with a buffer of 1.25."""
+
+
+@pytest.mark.parametrize("name", REPAIRED)
+def test_neighbours_that_are_repaired(name: str) -> None:
+    tasks, count, wanted = REPAIRED[name]
+    plan = SHIPPED[name](buffer=1.25).plan([service(*each) for each in tasks], gpus(count), known())
+    assert [each[:5] for each in placements(plan)] == wanted
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -200,6 +200,33 @@ def test_an_idle_service_leaves_and_comes_back() -> None:
     assert replanner.deployment.plan.capacity()["words"] > 60.0
 
 
+def test_a_service_that_is_asked_rarely_stays() -> None:
+    """One request in five seconds is far less than one a second, but each of them wants an answer."""
+    replanner = Replanner(deployed(), POLICY)
+    for interval in range(8 * 40):
+        replanner.count({"faces": 100, "words": int(interval % 10 == 0)})
+        if interval % 40 == 39:
+            replanner.revise()
+            assert replanner.deployment.plan.capacity()["words"] > 0
+
+
+def test_one_request_brings_an_idle_service_back() -> None:
+    replanner = Replanner(deployed(), POLICY)
+    follow(replanner, RATES | {"words": 0.0}, 8)
+    replanner.count({"words": 1})
+    assert replanner.revise() is not None
+    assert replanner.deployment.plan.capacity()["words"] > 0
+
+
+def test_a_service_that_is_planned_for_less_than_a_request_a_second_is_never_idle() -> None:
+    tracker = Tracker({"words": 0.01, "faces": 50.0}, Tracking())
+    for _ in range(10):
+        tracker.revise()
+        for _ in range(40):
+            tracker.count({})
+    assert tracker.target == {"words": 1.5, "faces": 0.0}
+
+
 def test_a_service_that_was_not_there_at_first_can_come() -> None:
     later = Service("pets", "googlenet", 50.0, 66.0)
     replanner = Replanner(deployed(), POLICY, also=[later])

@@ -9,8 +9,8 @@ from gpuyard.core.application import Application, Stage
 from gpuyard.core.errors import InputError
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.elastic import Elastic
-from gpuyard.policies.partition.latency import LatencyModel
-from gpuyard.policies.partition.splitting import best_split, splits
+from gpuyard.policies.partition.latency import LatencyModel, latency_models
+from gpuyard.policies.partition.splitting import best_split, splits, stage_services
 from gpuyard.profiles.inference import InferenceModel, serving_gpu
 
 LATENCY = LatencyModel(serving_gpu("2080ti"), buffer=1.1, interpolation=InferenceModel.cautious_ms)
@@ -63,6 +63,21 @@ def test_stages_with_slos_of_their_own_keep_them() -> None:
     assert splits(Application("traffic", 1.0, 202.0, own), [LATENCY]) == [{"find": 90.0, "cars": 112.0}]
     with pytest.raises(InputError, match="less than what the SLOs of its stages add up to"):
         splits(Application("traffic", 1.0, 201.0, own), [LATENCY])
+
+
+def test_stages_with_slos_of_their_own_get_less_where_bunches_would_be_late() -> None:
+    """With theirs a plan on two GPUs would do for each stage, but not for what it hands on."""
+    slos = {"find": 69.0, "cars": 67.0, "faces": 67.0}
+    stages = tuple(Stage(each.name, each.model, each.after, slo_ms=slos[each.name]) for each in TRAFFIC)
+    traffic, cluster = Application("traffic", 150.0, 136.0, stages), serving_cluster("4x2080ti")
+    known = known_models(cluster)
+    asked = stage_services(traffic, slos)
+    latency = latency_models(asked, cluster, known, buffer=1.1, interference=True)
+    found = best_split((traffic,), (), cluster, known, latency, Elastic())
+    assert all(each.slo_ms <= slos[str(each.service_id).removeprefix("traffic/")] for each in found)
+    plan = Elastic().plan(found, cluster, known)
+    assert not plan.unserved
+    assert not Deployment(found, cluster, plan).end_to_end.violations((traffic,))
 
 
 def test_two_applications_may_have_the_same_model() -> None:

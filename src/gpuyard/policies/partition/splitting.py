@@ -169,13 +169,18 @@ def splits(application: Application, latency: Sequence[LatencyModel]) -> list[di
 def _tighter(
     application: Application, latency: Sequence[LatencyModel], aside_ms: Mapping[str, float], part: float
 ) -> list[dict[str, float]]:
-    """Splits that leave time for bunches; none where the stages have SLOs of their own."""
+    """Splits that leave time for bunches; a stage with an SLO of its own may get less than it, too."""
     fixed = {stage.name: stage.slo_ms for stage in application.stages if stage.slo_ms is not None}
     free = [stage for stage in application.stages if stage.slo_ms is None]
-    least = {stage.name: fixed.get(stage.name, 0.0) for stage in application.stages}
-    ways = [_Way(application, aside_ms), _Way(application, {}, part)]
-    able = [way for way in ways if free and way.longest(least) < way.slo_ms]
-    return _different([split for way in able for split in _splits(way, fixed, free, latency)])
+    less = {name: ms * part for name, ms in fixed.items()}
+    if not free:
+        early = {name: max(ms - aside_ms[name], less[name]) for name, ms in fixed.items()}
+        return _different([less, early])
+    ways = [(_Way(application, aside_ms), fixed), (_Way(application, {}, part), fixed)]
+    ways += [(_Way(application, {}, part), less)] if fixed else []
+    least = {stage.name: 0.0 for stage in free}
+    able = [(way, own) for way, own in ways if way.longest({**least, **own}) < way.slo_ms]
+    return _different([split for way, own in able for split in _splits(way, own, free, latency)])
 
 
 def _splits(

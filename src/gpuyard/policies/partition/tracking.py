@@ -34,7 +34,7 @@ class Tracking:
     """A target has grown when it is above the present one by this part or by so many requests a second."""
     shrink_part: float = 0.1
     idle_rate: float = 1.0
-    """Below it a service is idle: nothing is planned for it until it is asked again."""
+    """The least that is planned for. Below it, whoever is not asked at all is idle: nothing is planned until it is."""
 
     def __post_init__(self) -> None:
         check_number(self.count_every_s, "count_every_s", least=SHORTEST_S)
@@ -88,7 +88,11 @@ class Tracker:
         self.options = options
         self.average = dict(rates)
         """Requests a second, now."""
-        self.target = {name: options.target(rate) for name, rate in rates.items()}
+        self._asked = {name: deque([0], maxlen=options.history) for name in rates}
+        """How often in the time before each of the last decisions, and since."""
+        self._rare = {name for name, rate in rates.items() if 0 < rate < options.idle_rate}
+        """Never idle: requests so rare are expected, and nothing comes for a long time between them."""
+        self.target = {name: self._target(name, rate) for name, rate in rates.items()}
         """What the plan was made for; 0 for a service that is idle."""
         self._history = {name: deque([rate], maxlen=options.history) for name, rate in rates.items()}
 
@@ -99,6 +103,7 @@ class Tracker:
                 hint = nearest(str(name), map(str, self.average))
                 raise InputError("is not a service that is tracked", field="service", value=name, hint=hint)
         for name, average in self.average.items():
+            self._asked[name][-1] += arrived.get(name, 0)
             rate = arrived.get(name, 0) / self.options.count_every_s
             self.average[name] = average + self.options.weight * (rate - average)
 
@@ -108,8 +113,9 @@ class Tracker:
         for name, average in self.average.items():
             self._history[name].append(average)
             rate = max(self._history[name])
-            target, present = self.options.target(rate), self.target[name]
-            if self.options.has_grown(target, present, rate):
+            target, present = self._target(name, rate), self.target[name]
+            self._asked[name].append(0)
+            if (target and not present) or self.options.has_grown(target, present, rate):
                 grown.add(name)
             elif self.options.has_shrunk(target, present):
                 shrunk.add(name)
@@ -117,3 +123,8 @@ class Tracker:
                 continue
             self.target[name] = target
         return grown, shrunk
+
+    def _target(self, name: int | str, rate: float) -> float:
+        """What to be ready for: a little for every service that is asked at all, or that is asked so rarely."""
+        wanted = name in self._rare or any(self._asked[name])
+        return self.options.target(max(rate, self.options.idle_rate) if wanted else rate)

@@ -46,11 +46,12 @@ class EmptyGpulets:
             batch = residue_batch(latency, task, self.pool.latency.buffer)
             if batch == 0:
                 return
-            duty = batch * 1000.0 / task.rate
+            duty = gpulet.duty_ms = batch * 1000.0 / task.rate  # and stays so if nothing is put there
             lowered = self._within_network(task, gpulet, batch, rate_of(batch, duty))
             if lowered is None:
                 return
             batch, throughput = lowered
+            gpulet.occupancy = latency(batch) / duty
             if self._put(task, gpulet, batch, throughput, duty, latency(batch) / duty):
                 task.rate = max(0, int(single(task.rate - throughput)))
             free.remove(gpulet)
@@ -81,7 +82,7 @@ class EmptyGpulets:
             if batch == 0:
                 continue
             duty = batch * 1000.0 / merged.rate
-            gpulet.residents.append(Resident(task, batch, rate_of(batch, duty), merged.rate))
+            gpulet.residents.append(Resident(task, batch, rate_of(batch, duty), int(rate_of(batch, duty))))
             gpulet.duty_ms, gpulet.occupancy = duty, latency(batch) / duty
             self.pool.gpu(gpulet).charge(self.pool.memory_mb(task), gpulet)
             task.rate = max(0, int(single(rate - rate_of(batch, duty))))
@@ -100,7 +101,8 @@ class EmptyGpulets:
             return None
         first = estimate[0]
         if first.percent < 100:
-            free.append(self.pool.gpu(gpulet).split(gpulet, first.percent))
+            rest = [*free[1:], self.pool.gpu(gpulet).split(gpulet, first.percent)]
+            free[1:] = sorted(rest, key=lambda each: -each.percent)
         return first.batch
 
     def _put(
@@ -112,19 +114,19 @@ class EmptyGpulets:
         gpu = self.pool.gpu(gpulet)
         gpulet.residents.append(Resident(task, batch, throughput, task.rate))
         gpulet.duty_ms, gpulet.occupancy = duty, occupancy
-        gpu.charge(self.pool.memory_mb(task), gpulet)
-        if self.pool.network(gpu) > NETWORK_GBIT or (
-            self.pool.latency.interference and not self._repair_others(gpu, gpulet)
-        ):
+        within = self.pool.network(gpu) <= NETWORK_GBIT
+        # Neighbours are repaired even where the network has said no already.
+        if (self.pool.latency.interference and not self._repair_others(gpu, gpulet)) or not within:
             gpulet.clear()
             return False
+        gpu.charge(self.pool.memory_mb(task), gpulet)
         return True
 
     def _repair_others(self, gpu: CutGpu, placed: Gpulet) -> bool:
         for gpulet in gpu.gpulets:
             if gpulet is placed or not gpulet.residents:
                 continue
-            if gpulet.occupancy == 1.0:
+            if gpulet.occupancy >= 1.0:
                 # The loss goes to a copy of the task, which nobody looks at again.
                 done = repair_saturated(self.pool.latency, gpu, gpulet, replace(gpulet.residents[0].task))
             else:

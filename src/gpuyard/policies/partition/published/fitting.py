@@ -100,7 +100,8 @@ class Fitting:
         def latency(batch: int) -> float:
             return self.pool.latency.beside_ms(task.model, batch, percent, others)
 
-        if wanted.saturated:
+        saturated = wanted.occupancy == 1.0  # also one for what is left that takes longer than it gathers
+        if saturated:
             batch = saturated_batch(latency, task.slo_ms)
             duty = latency(batch) if batch else 0.0
         else:
@@ -110,5 +111,5 @@ class Fitting:
             return None
         return replace(
             wanted, percent=percent, batch=batch, duty_ms=duty, throughput=rate_of(batch, duty),
-            occupancy=1.0 if wanted.saturated else latency(batch) / duty,
+            occupancy=1.0 if saturated else latency(batch) / duty,
         )  # fmt: skip

@@ -62,15 +62,13 @@ class Planner:
     def _place_again(self, task: RatedTask) -> bool:
         shared = []
         for gpulet in self.pool.gpulets():
-            if not gpulet.holds(task):
+            if not gpulet.residents:
                 continue
-            gpulet.residents = [each for each in gpulet.residents if each.task.number != task.number]
+            if gpulet.holds(task):
+                gpulet.residents = [each for each in gpulet.residents if each.task.number != task.number]
+                shared.append(gpulet)
             busy = sum(takes_ms(self.pool.latency, self.pool.gpu(gpulet), gpulet, each) for each in gpulet.residents)
             gpulet.occupancy = busy / gpulet.duty_ms
-            if gpulet.residents:
-                shared.append(gpulet)
-            else:
-                gpulet.clear()
         self.filling.readjust(task, self.pool.empty())
         return self.filling.merge_residue(task) or self.turns.time_share(task, shared)
 

@@ -28,8 +28,8 @@ def repair_saturated(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet, credito
             batch -= 1
             if batch == 0:
                 return False
-            takes = takes_ms(latency, gpu, gpulet, resident, batch)
-        resident.batch, gpulet.duty_ms = batch, takes
+            takes = gpulet.duty_ms = takes_ms(latency, gpu, gpulet, resident, batch)
+        resident.batch = batch
     resident.throughput = rate_of(resident.batch, takes)
     creditor.extra += max(int(before - resident.throughput), 0)
     return True
@@ -47,7 +47,7 @@ def repair_residue(latency: LatencyModel, gpu: CutGpu, gpulet: Gpulet) -> bool:
             batch -= 1
             if batch == 0:
                 return False
-            duty *= batch / (batch + 1)
+            duty *= batch / each.batch  # of the batch at first, each time: the original never counts down
             now = takes_ms(latency, gpu, gpulet, each, batch)
         batches.append(batch)
         duties.append(duty)

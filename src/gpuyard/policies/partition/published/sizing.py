@@ -35,7 +35,6 @@ class Wanted:
     duty_ms: float
     throughput: float
     occupancy: float
-    saturated: bool
     rate: int
     position: int = 0
     """In the list as it was made."""
@@ -108,7 +107,7 @@ class Sizes:
         found: list[Wanted] = []
         while rate > SLACK and throughput < rate:
             duty = self.alone(task, percent)(batch)
-            found.append(Wanted(percent, batch, duty, throughput, 1.0, True, rate, len(found)))
+            found.append(Wanted(percent, batch, duty, throughput, 1.0, rate, len(found)))
             rate = int(single(rate - throughput))
         rest = self._residue(task, rate, percent, len(found)) if rate > SLACK else None
         return [*found, rest] if rest is not None else found
@@ -127,7 +126,7 @@ class Sizes:
             percent = each
         takes = self.alone(task, percent)(batch)
         duty = max(gather_ms, takes)
-        return Wanted(percent, batch, duty, rate_of(batch, duty), takes / duty, False, trial.rate, position)
+        return Wanted(percent, batch, duty, rate_of(batch, duty), takes / duty, trial.rate, position)
 
     def by_greed(self, task: RatedTask, rate: int) -> list[Wanted]:
         """The smallest slice that does it alone, or the largest and so on."""
@@ -138,6 +137,6 @@ class Sizes:
             batch, throughput = self.saturation(task, percent)
             duty = batch * 1000.0 / rate
             occupancy = self.alone(task, percent)(batch) / duty
-            found.append(Wanted(percent, batch, duty, int(throughput), occupancy, False, rate, len(found)))
+            found.append(Wanted(percent, batch, duty, int(throughput), occupancy, rate, len(found)))
             rate -= int(throughput)
         return found

@@ -18,8 +18,9 @@ class SharedGpulets:
 
     def time_share(self, task: RatedTask, preferred: list[Gpulet] | None) -> bool:
         """Let a task take turns with others until its rate is served."""
+        candidates = self._candidates(task, preferred)
         while task.rate + task.extra > SLACK:
-            if not any(self._take_turns(task, gpulet) for gpulet in self._candidates(task, preferred)):
+            if not any(self._take_turns(task, gpulet) for gpulet in candidates):
                 return False
         return True
 
@@ -42,7 +43,7 @@ class SharedGpulets:
         if batch == 0 or period > gpulet.duty_ms:
             return False
         gpu = self.pool.gpu(gpulet)
-        turns = [max(1, int(period * each.rate / 1000.0)) for each in gpulet.residents]
+        turns = [max(1, int(period / (1000.0 / each.rate))) for each in gpulet.residents]
         busy = latency(batch) + sum(
             takes_ms(self.pool.latency, gpu, gpulet, each, turn)
             for each, turn in zip(gpulet.residents, turns, strict=True)
@@ -52,7 +53,7 @@ class SharedGpulets:
             return False
         for each, turn in zip(gpulet.residents, turns, strict=True):
             each.batch = min(turn, LARGEST)
-            each.throughput = rate_of(turn, period)
+            each.throughput = rate_of(each.batch, period)
         gpulet.residents.append(Resident(task, batch, rate_of(batch, period), task.rate))
         gpulet.duty_ms, gpulet.occupancy = float(period), busy / period
         gpu.charge(self.pool.memory_mb(task), gpulet)
@@ -62,7 +63,7 @@ class SharedGpulets:
     @staticmethod
     def _turn(task: RatedTask, gpulet: Gpulet, latency: Latency) -> int:
         """The largest batch that leaves the others their part of the period; periods are whole milliseconds."""
-        for batch in range(min(LARGEST, int(single(gpulet.duty_ms) * task.rate / 1000.0)), 0, -1):
+        for batch in range(min(LARGEST, int(single(gpulet.duty_ms) * (task.rate / 1000.0))), 0, -1):
             period = int(batch * 1000.0 / task.rate)
             takes = latency(batch)
             if period and period + takes < task.slo_ms and takes / period < 1.0 - gpulet.occupancy:
