@@ -147,6 +147,7 @@ struct gpuyard_gate_client_view {
     uint64_t busy_ns, done_launches;              /* GPU time, shared evenly by those who had any; launches */
     uint64_t jobs_begun, jobs_done, job_since_ns, last_job_ns;
     uint64_t job_launches; /* of the present job, or the last */
+    uint64_t resumptions, resumed_launches; /* how often that job went on within its hold; its launches before the last time */
     uint64_t memory_used;
 };
 

@@ -53,12 +53,15 @@ static int arrive(struct gpuyard_gate_client *client, bool launches) {
     if (!launches && record->active && record->held_since_ns != 0) levels_end_job(record, record->held_since_ns);
     if (!record->active) {
         record->job_since_ns = now;
-        record->before_job = record->launches;
+        record->before_job = record->before_resumption = record->launches;
+        record->resumptions = 0;
         record->jobs_begun++;
         record->active = 1;
         levels_apply(client->gpu);
     } else if (record->held_since_ns != 0) {
         record->held_since_ns = 0; /* the same job goes on */
+        record->before_resumption = record->launches;
+        record->resumptions++;
         levels_apply(client->gpu);
     }
     bool stopped = fast_is_stopped(record);

@@ -24,7 +24,7 @@
 #include "members.h"
 
 #define GATE_MAGIC UINT64_C(0x6574616764727967) /* "gyrdgate", little endian */
-#define GATE_VERSION 3
+#define GATE_VERSION 4
 #define CACHE_LINE 64
 
 /* What a client finds at the gate. HELD differs from SHUT so that whoever waits learns that there is a time to look again. */
@@ -54,6 +54,7 @@ struct client_record {
     _Atomic uint64_t busy_ns, done_launches;
     _Atomic uint64_t jobs_begun, jobs_done, job_since_ns, last_job_ns;
     _Atomic uint64_t before_job; /* launches before the present job, or the last */
+    _Atomic uint64_t resumptions, before_resumption; /* how often that job went on within its hold; launches before the last time */
     _Atomic uint64_t memory_used;
 
     /* written once by its process, and by the controller */

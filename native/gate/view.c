@@ -34,6 +34,8 @@ static struct gpuyard_gate_client_view view_of(const struct client_record *clien
         .job_since_ns = client->job_since_ns,
         .last_job_ns = client->last_job_ns,
         .job_launches = client->launches - client->before_job,
+        .resumptions = client->resumptions,
+        .resumed_launches = client->before_resumption - client->before_job,
         .memory_used = client->memory_used,
     };
 }

@@ -65,6 +65,13 @@ def test_whatever_else_is_preloaded_stays() -> None:
     assert again["LD_PRELOAD"] == first["LD_PRELOAD"], "the gate once is enough"
 
 
+def test_a_program_behind_the_gate_gives_those_it_starts_no_terms_but_its_memory() -> None:
+    outer = gated_environment(ProgramTerms("outer", 5, 4, slo_s=0.1, memory_bytes=4096, hold_s=0.5), {"HOME": "/"})
+    inner = gated_environment(ProgramTerms("inner", 7), outer)
+    assert inner == gated_environment(ProgramTerms("inner", 7, memory_bytes=4096), {"HOME": "/"})
+    assert gated_environment(ProgramTerms(memory_bytes=10), outer)["GPUYARD_GATE_MEMORY"] == "10"
+
+
 def test_with_a_policy_the_group_is_controlled_while_the_program_runs() -> None:
     script = """
 from gpuyard.sharing.group import Group, Terms

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from gpuyard.policies.timeshare.launch import Cap, LaunchClaim, LaunchTerms, StrictPriority
 from gpuyard.sharing.calls import UNGATED, Drain
 from gpuyard.sharing.claims import GpuClaims, claim_of, words_of
-from gpuyard.sharing.group import GatedGpu, Group, Terms
+from gpuyard.sharing.group import GateClient, GatedGpu, Group, Terms
 
 
 @pytest.fixture
@@ -66,6 +66,42 @@ def test_a_claim_is_what_a_client_brought_along_and_has_counted(group: Group) ->
     (state,) = group.look(0).clients
     claim = claim_of(state, state.job_since_ns)
     assert claim.remaining_s == pytest.approx(9 / 3 * claim.kernel_s), "of the next job nothing is done"
+
+
+def launch_and_wait(client: GateClient, launches: int) -> None:
+    for _ in range(launches):
+        client.arrive()
+        client.launched()
+    client.drained(launches)
+
+
+def test_of_a_loop_that_never_pauses_it_is_known_what_it_repeats(group: Group) -> None:
+    """Within its hold it has one job for ever, and those before, of another kind, say nothing about it."""
+    client = group.connect("gpu", Terms(0), hold_s=600.0)
+    for _ in range(2):  # it is made ready: two jobs of three launches
+        client.begin_job()
+        launch_and_wait(client, 3)
+        client.end_job()
+    kernels = []
+    for _ in range(8):
+        launch_and_wait(client, 5)
+        (state,) = group.look(0).clients
+        kernels.append(claim_of(state, state.job_since_ns).kernels)
+    assert kernels == [3, 5, 5, 5, 5, 5, 5, 5]
+    assert (state.jobs_done, state.job_launches) == (2, 40)
+
+
+def test_a_job_that_reads_results_on_its_way_is_as_long_as_those_before(group: Group) -> None:
+    client = group.connect("gpu", Terms(0), hold_s=600.0)
+    for _ in range(2):
+        client.begin_job()
+        for _ in range(4):
+            launch_and_wait(client, 5)
+        client.end_job()
+    for _ in range(4):
+        launch_and_wait(client, 5)
+    (state,) = group.look(0).clients
+    assert claim_of(state, state.job_since_ns).kernels == 20
 
 
 def test_who_is_new_or_ungated_claims_little(group: Group) -> None:

@@ -89,7 +89,7 @@ class GateClientRecord(Structure):
                 *("stopped", "active", "waiting", "launches", "queued", "longest_queue"),
                 *("syncs", "preemptions", "waited_ns", "drains", "drained_launches", "drain_ns"),
                 *("busy_ns", "done_launches", "jobs_begun", "jobs_done", "job_since_ns", "last_job_ns"),
-                *("job_launches", "memory_used"),
+                *("job_launches", "resumptions", "resumed_launches", "memory_used"),
             )
         ),
     )

@@ -15,6 +15,10 @@ MOST_GONE = 1000
 """Clients that have left are remembered, as they had their part of the GPU's time; from so many on it begins anew."""
 
 
+ANOTHER_KIND = 2
+"""A job that has launched so many times what others did is none like them."""
+
+
 class GpuClaims:
     """The claims of one GPU's clients, look by look."""
 
@@ -61,7 +65,7 @@ class GpuClaims:
 def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0, speed: float = 1.0) -> LaunchClaim:
     """Return what a client claims, in seconds of a GPU that passes so many of them in one of the host's."""
     begun = client.job_launches if client.active else 0
-    kernels = (client.launches - begun) / client.jobs_done if client.jobs_done else 0.0
+    kernels = _launches_of_a_job(client, begun)
     kernel_s = client.busy_ns / client.done_launches / 1e9 * speed if client.done_launches else 0.0
     capped = client.terms.sync_every or client.terms.window
     return LaunchClaim(
@@ -80,6 +84,18 @@ def claim_of(client: ClientState, now_ns: int, owed_s: float = 0.0, speed: float
         kernel_s=kernel_s,
         longest_queue=inf if capped or not client.longest_queue else client.longest_queue,
     )
+
+
+def _launches_of_a_job(client: ClientState, begun: int) -> float:
+    """Return the mean of the jobs that are done, unless the present one is another kind of thing.
+
+    A program that never pauses for longer than its hold has one job for ever. What it does again and again is what it
+    launches from synchronisation to synchronisation.
+    """
+    mean = (client.launches - begun) / client.jobs_done if client.jobs_done else 0.0
+    if begun <= ANOTHER_KIND * mean or not client.resumptions:
+        return mean
+    return client.resumed_launches / client.resumptions
 
 
 def words_of(terms: Sequence[LaunchTerms], speed: float = 1.0) -> list[Terms]:

@@ -34,7 +34,7 @@ from gpuyard.sharing.controller import GatedWorld
 from gpuyard.sharing.ground import ProcessGround
 from gpuyard.sharing.group import Group
 from gpuyard.sharing.job_process import GO, READY, JobOrder
-from gpuyard.sharing.program import ProgramTerms, gated_environment
+from gpuyard.sharing.program import ProgramTerms, gated_environment, without_terms
 
 ALONE_S = 2.0
 """For how long each job is run by itself, at most: it does the same again and again."""
@@ -169,7 +169,7 @@ def _order(job: SharedJob, kinds: Sequence[float], seconds: float, ground: Proce
 
 def _gated(experiment: SharingExperiment, job: SharedJob, group: str, found: dict[str, str]) -> dict[str, str]:
     if len(experiment.jobs) == 1 and not job.gated:
-        return found  # alone, without a gate
+        return without_terms(found)  # alone, without a gate
     return gated_environment(_terms(experiment, job, group), found)
 
 

@@ -79,6 +79,10 @@ class ClientState:
     last_job_ns: int
     job_launches: int
     """Of its present job, or the last."""
+    resumptions: int
+    """How often that job went on within its hold."""
+    resumed_launches: int
+    """Its launches before the last time that it did."""
     memory_used: int
 
 

@@ -17,6 +17,8 @@ from gpuyard.sharing.group import group_path
 
 LEVEL_NAMES = {"low": 0, "normal": 10, "high": 20}
 """Priorities for people; any number from 0 to 63 will do."""
+VARIABLE = "GPUYARD_GATE"
+"""How variables begin that tell the gate a program's terms."""
 BYTES = {"": 1e9, "mb": 1e6, "gb": 1e9, "mib": 2.0**20, "gib": 2.0**30}
 
 
@@ -45,7 +47,7 @@ class ProgramTerms:
             "_MEMORY": self.memory_bytes,
             "_HOLD": self.hold_s or None,
         }
-        return {f"GPUYARD_GATE{name}": str(value) for name, value in values.items() if value is not None}
+        return {f"{VARIABLE}{name}": str(value) for name, value in values.items() if value is not None}
 
 
 def read_level(text: str) -> int:
@@ -63,11 +65,24 @@ def read_memory(text: str) -> int | None:
     return int(amount(text, BYTES, "memory")) if text else None
 
 
+def without_terms(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in which no group and no terms are named, but for the limit of memory that was set."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(VARIABLE) or name == f"{VARIABLE}_MEMORY"
+    }
+
+
 def gated_environment(terms: ProgramTerms, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment of a program behind the gate; whatever else is preloaded stays."""
+    """Return the environment of a program behind the gate; whatever else is preloaded stays.
+
+    Terms of whoever starts this, and is behind the gate itself, are not the program's; only the limit of memory is, as
+    long as the program has none of its own.
+    """
     others = [each for each in environment.get("LD_PRELOAD", "").replace(":", " ").split() if LIBRARY not in each]
     preloaded = ":".join([str(find(LIBRARY)), *others])
-    return {**environment, **terms.environment(), "LD_PRELOAD": preloaded, "PATH": search_path()}
+    return {**without_terms(environment), **terms.environment(), "LD_PRELOAD": preloaded, "PATH": search_path()}
 
 
 def run_here(command: Sequence[str], environment: Mapping[str, str]) -> int:

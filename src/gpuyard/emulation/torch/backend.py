@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-from gpuyard.emulation.torch import attention, cells, reading, recurrent, sizes, specials, unknown_booleans  # noqa: F401 - they add to the tensor and to the table of operations
+from gpuyard.emulation.torch import attention, cells, fills, reading, recurrent, sizes, specials, unknown_booleans  # noqa: F401 - they add to the tensor and to the table of operations
 from gpuyard.emulation.torch.dispatch import dispatch
 from gpuyard.emulation.torch.tensor import BACKEND, set_backend_device
 

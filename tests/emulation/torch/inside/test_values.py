@@ -106,6 +106,17 @@ def test_what_depends_on_unknown_values_has_the_largest_size_it_can_have() -> No
     assert (tensor > 0).nonzero(as_tuple=True)[0].shape == (42,)
 
 
+def test_what_is_filled_is_known_whatever_the_tensor_has_whose_shape_it_takes() -> None:
+    scores = unknown(3, 2)
+    filled = torch.cat([torch.full_like(scores, label, dtype=torch.int64).flatten() for label in (4, 9)])
+    assert filled.tolist() == [4] * 6 + [9] * 6
+    assert filled.unique().tolist() == [4, 9]
+    assert scores.new_full((2,), 2.5).tolist() == [2.5, 2.5]
+    assert torch.full_like(scores, fill_value=7).sum().item() == 42
+    assert torch.ones_like(scores).tolist() == scores.new_ones(3, 2).tolist() == [[1.0, 1.0]] * 3
+    assert torch.zeros_like(scores).sum().item() == scores.new_zeros(5).sum().item() == 0
+
+
 def test_what_is_picked_from_known_values_has_no_more_kinds_than_these() -> None:
     labels = torch.arange(5, device="cuda").view(1, -1).expand(8, -1).reshape(-1)
     boxes = unknown(40)

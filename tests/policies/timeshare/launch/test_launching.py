@@ -41,6 +41,12 @@ LOW, MIDDLE, HIGH = (claim(name, priority=level) for name, level in (("low", -3)
         ("priority:sync=8", [LOW, replace(HIGH, own=Cap(21))], [LaunchTerms(0, Cap(8)), LaunchTerms(1, Cap(21))]),
         # Who takes no part neither waits nor is waited for, and makes no level.
         ("priority:sync=8", [LOW, replace(HIGH, gated=False)], [LaunchTerms(0), NEVER]),
+        # It synchronises by layer all the same, which it does by itself; caps are the gate's, and it has none.
+        (
+            "priority", [LOW, replace(HIGH, gated=False, own=Cap(5, 6, True))],
+            [LaunchTerms(0), LaunchTerms(None, Cap(layers=True))],
+        ),
+        ("shares", [replace(HIGH, gated=False, own=Cap(layers=True))], [LaunchTerms(None, Cap(layers=True))]),
         # sync=auto: n = 246 kernels of 0.727 ms make 2 (spec, section 5); who is unknown gets 8.
         (
             "priority:sync=auto", [replace(LOW, kernels=246, kernel_s=0.727e-3), MIDDLE, HIGH],

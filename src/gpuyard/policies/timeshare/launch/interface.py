@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, ClassVar
 
@@ -117,8 +117,16 @@ class Launching(ABC):
 def terms_by_rank(
     claims: Sequence[LaunchClaim], key: Callable[[LaunchClaim], Any], cap: Callable[[LaunchClaim], Cap]
 ) -> list[LaunchTerms]:
-    """Levels by rank among those who take part: the least key highest, equal keys one, the lowest for all beyond."""
+    """Levels by rank among those who take part: the least key highest, equal keys one, the lowest for all beyond.
+
+    Whoever takes no part still synchronises after its layers if it does so by itself: that needs no gate.
+    """
     keys = sorted({key(claim) for claim in claims if claim.gated})
     highest = min(len(keys), LEVELS) - 1
     level = {each: max(highest - place, 0) for place, each in enumerate(keys)}
-    return [LaunchTerms(level[key(claim)], cap(claim)) if claim.gated else UNGATED for claim in claims]
+    return [
+        LaunchTerms(level[key(claim)], cap(claim))
+        if claim.gated
+        else replace(UNGATED, cap=Cap(layers=claim.own.layers))
+        for claim in claims
+    ]
