@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.builders import NODE, cluster, job, run, zoo
+from tests.policies.scenarios.stories import node, runs, scene, told, waits
 
 from gpuyard.core.arrays import Ints
 from gpuyard.core.errors import InputError, StallError
@@ -103,6 +104,16 @@ def test_what_users_say_of_types_and_quotas_holds_under_every_plan() -> None:
         run(cluster("1x1", f"{NODE}+1x1:type=K80"), [job(0, "gnmt", types="K80")], mine)
     with pytest.raises(InputError, match=r"must not start job [0-2]: its tenant would have more than its quota"):
         run(cluster(), [job(i, tenant="red") for i in range(3)], mine, Options(quota={"red": 2.0}))
+
+
+def test_what_a_plan_takes_away_is_on_no_quota_any_more() -> None:
+    class Mine(Tune):
+        pass
+
+    held = [runs("stays", "a0", tenant="red", priority=2), runs("goes", "a1", tenant="red")]
+    urgent = waits("comes", tenant="red", priority=1, at=1)
+    plan = told(Policy("mine", fifo, Mine()), scene(node("a", 4), *held, urgent, quotas={"red": 2.0}))
+    assert (set(plan.gets), plan.stops, plan.waits) == ({"comes"}, {"goes"}, {"goes": "quota"})
 
 
 def test_who_gets_too_little_to_get_anywhere_is_named() -> None:

@@ -281,6 +281,14 @@ def test_half_a_gpu_has_half_the_speed(policy: str) -> None:
     assert finishes(run(where, [job(0, "gnmt", gpus=0.5)], "fifo+proportional"))[0] == pytest.approx(HOUR)
 
 
+def test_so_it_has_where_it_needs_half_of_all_that_its_node_has() -> None:
+    """Of a node's 3 CPUs, 62.5 GB and 62.5 MB/s for its GPU res50 needs all: with less of any it is slower."""
+    where = cluster("1x1", "cpus=3,memory=62.5GB,storage=62.5")
+    done = run(where, [job(0, gpus=0.5), job(1, gpus=0.5)], "fifo+proportional")
+    assert [span["speed"] for span in spans(done)] == pytest.approx([0.5, 0.5], rel=1e-3)
+    assert finishes(done) == pytest.approx({0: HOUR, 1: HOUR}, rel=1e-3)
+
+
 def test_a_load_that_a_policy_cannot_serve_ends_and_is_told() -> None:
     """Sixteen GPUs cannot serve 3 jobs of 17 hours an hour: under srtf the longest would wait for ever."""
     done = run(cluster("2x8"), gpuyard.generate(jobs=300, load=3), "srtf+proportional", Options(window=(100, 200)))

@@ -91,6 +91,15 @@ def test_without_a_checkpoint_all_is_lost() -> None:
     assert finishes(done)[0] == pytest.approx(1800 + HOUR)
 
 
+def test_what_was_done_before_a_preemption_outlasts_a_failure_after_it() -> None:
+    """Job 0 works to 300 s, job 1 to 900 s; job 0 pays for its restart and works from 1000 s on to the failure at
+    1500 s, without a checkpoint. The next round is at 1800 s, and of its 7200 s the first 300 s are done.
+    """
+    jobs = [job(0, hours=2), job(1, at=1, hours=1 / 6, priority=1)]
+    options = Options(restart_cost_s=100, checkpoint_every_s=HOUR, failures=(Failure(0, 1500, 100),))
+    assert finishes(run(NODE, jobs, "fifo+proportional", options)) == {0: 1800 + 100 + 2 * HOUR - 300, 1: 900}
+
+
 @pytest.mark.parametrize("neighbours_first", [True, False])
 def test_a_failure_takes_back_what_was_done_at_the_speed_it_was_done_at(neighbours_first: bool) -> None:
     """Between checkpoint and failure the job's speed changes; it goes back to what it had done at the checkpoint."""

@@ -69,6 +69,9 @@ def test_generated_jobs_arrive_at_the_load_or_all_at_once() -> None:
 def test_jobs_caps_a_trace_and_single_gpu_narrows_it(trace: str) -> None:
     assert len(workload_of(workload=trace, jobs=2)) == 2
     assert workload_of(workload=trace, multi_gpu=False).gpus.tolist() == [1, 1, 1]
+    with Path(trace).open("a") as file:
+        file.write("3,lstm,7400,90000,0.5\n")
+    assert workload_of(workload=trace, multi_gpu=False).gpus.tolist() == [1, 1, 1, 0.5]  # slices are narrow enough
 
 
 def test_philly_is_taken_at_its_word_or_read_as_the_original_does(philly: str) -> None:

@@ -56,6 +56,7 @@ CASES = {
     "yaml: no jobs": ("gpuyard: workload/1\njobs: []\n", None, "jobs", None, "at least one entry"),
     "philly: broken time": (PHILLY + "then,66.0,1,66.0,11cb48\n", 3, "timestamp", "then", "is not a time"),
     "philly: blank duration": (PHILLY + "2017-10-09 07:01:55,,1,6,x\n", 3, "duration", None, "is blank"),
+    "philly: not in order": (PHILLY + "2017-10-08 07:01:55,6.0,1.5,6.0,x\n", 3, "gpus", 1.5, "must be a whole number"),
     "openb: text for a number": (OPENB + "p1,1000,2048,one,500\n", 3, "num_gpu", "one", "is not a number"),
     "openb: id twice": (OPENB + "p0,1000,2048,1,500\n", 3, "job_id", "p0", "stands twice"),
     "openb: nothing to run": (OPENB.replace("1,500", "0,0"), None, None, None, "no job that could run"),

@@ -132,6 +132,14 @@ def test_openb_pods_keep_fractions_types_and_demands(shared_data: Path) -> None:
     assert plain.gpu_types == ("",)
 
 
+def test_openb_pods_run_from_when_they_were_scheduled(tmp_path: Path) -> None:
+    head = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,deletion_time,scheduled_time\n"
+    (tmp_path / "pods.csv").write_text(head + "queued,6000,1024,1,1000,100,700,350\nnever,6000,1024,1,1000,120,700,\n")
+    workload = read(tmp_path / "pods.csv")
+    assert (workload.arrival_s.tolist(), workload.duration_s.tolist()) == ([0, 20], [350, 580])
+    assert "1 pods were never scheduled: their duration counts from creation" in workload.notes
+
+
 def test_muri_counts_in_milliseconds(shared_data: Path) -> None:
     job = read(shared_data / "traces/muri/trace3.csv.gz").job(1)
     assert (job.arrival_s, job.duration_s, job.gpus, job.model) == (1456, 926133, 4, "res18")

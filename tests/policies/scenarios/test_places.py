@@ -184,6 +184,16 @@ def test_of_many_who_start_each_goes_to_the_first_of_equal_nodes() -> None:
     assert [gets[name] for name in ("s0", "wide", "s1")] == ["b0", "a0 a1 a2 a3 a4 a5", "a6"]
 
 
+def test_of_many_who_start_none_goes_by_what_a_node_was_before_it_became_overfull() -> None:
+    """Each wants 6 of a node's 12 CPUs: two fill a node, which is then worse than its empty neighbours, not only than
+    the best of those farther on. When all are full, they become overfull one after the other.
+    """
+    nodes = [node(name, 4) for name in "abcdefghi"]
+    jobs = [waits(f"s{number}", model="hungry", at=number) for number in range(32)]
+    gets = told(BEST, scene(*nodes, *jobs, move_cost_s=1e9)).gets
+    assert "".join(gets[f"s{number}"][0] for number in range(32)) == "aabbccddeeffgghhii" + "abcdefghi" + "abcde"
+
+
 def test_a_type_must_have_left_what_all_gpus_of_a_job_can_use() -> None:
     """The pair wants 12 CPUs: of the V100s' 9 are left, and with its share it would run half as fast as on A100s."""
     v, n = node("v", 4), node("n", 2, gpu_type="A100", cpus=12)
