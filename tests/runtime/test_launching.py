@@ -7,7 +7,7 @@ import pytest
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job
-from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.launching import JobStarts, port_of
 from gpuyard.runtime.records import Attempt, JobRecord
 from gpuyard.runtime.submitting import submitted_jobs
 
@@ -45,3 +45,8 @@ def test_a_later_attempt_meets_at_another_port_and_is_told_what_was_saved(tmp_pa
     )
     assert first["MASTER_PORT"] != second["MASTER_PORT"]  # the one before may still be taken
     assert first["SYNERGY_ELAPSED_ITERS"] == "50"
+
+
+def test_jobs_named_alike_meet_at_ports_of_their_own_in_all_their_attempts() -> None:
+    attempts = [(f"job{number}", attempt) for number in range(10) for attempt in range(1, 6)]
+    assert len({port_of(name, attempt) for name, attempt in attempts}) == len(attempts)
