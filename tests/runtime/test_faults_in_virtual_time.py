@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tests.runtime.virtual_yard import VirtualAgents, VirtualClock, VirtualRank, VirtualYard
 
+from gpuyard.client.control import UNKNOWN
 from gpuyard.client.session import RankName
+from gpuyard.core.errors import InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.resolve import resolve
@@ -114,7 +116,7 @@ KILLS = 300
 @pytest.mark.parametrize("seed", [11])
 def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path: Path) -> None:
     """Ranks in every phase, nodes and schedulers; what was saved stays, and no saved step is done twice."""
-    yard = yard_of(tmp_path, start_s=20.0, save_s=5.0)
+    yard = yard_of(tmp_path, start_s=60.0, save_s=60.0)
     yard.agents.save_every_s = 200.0
     chance = random.Random(seed)
     jobs = Workload.from_jobs(
@@ -122,6 +124,7 @@ def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path
         for number in range(10)
     )
     kills: Counter[str] = Counter()
+    phases: Counter[str] = Counter()
     saved: Counter[str] = Counter()
 
     def strike() -> None:
@@ -131,20 +134,28 @@ def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path
         if kills.total() == KILLS:
             return
         yard.clock.at(yard.clock.now() + chance.expovariate(1 / 60.0), strike)
+        there = [node for node in yard.cluster.node_names if node not in yard.agents.gone]
+        victims = {"rank": sorted(yard.agents.ranks, key=str), "node": there, "scheduler": [""]}
         victim = chance.choices(("rank", "node", "scheduler"), (16, 2, 2))[0]
-        kills[victim] += 1
+        if victims[victim]:  # or there is nobody to kill
+            kills[victim] += 1
+            kill(victim, chance.choice(victims[victim]))
+
+    def kill(victim: str, which: Any) -> None:
         if victim == "scheduler":
             yard.die()
         elif victim == "node":
-            yard.agents.lose(chance.choice(yard.cluster.node_names), back_after_s=chance.uniform(1.0, 500.0))
-        elif yard.agents.ranks:
-            yard.agents.kill(chance.choice(sorted(yard.agents.ranks, key=str)))
+            yard.agents.lose(which, back_after_s=chance.uniform(1.0, 500.0))
+        else:
+            phases[yard.agents.ranks[which].phase] += 1
+            yard.agents.kill(which)
 
     yard.clock.at(100.0, strike)
     while not yard.run_until_death(jobs, resolve("las+tune")):
         yard = yard.successor()
     assert kills.total() == KILLS
     assert min(kills.values()) > 10
+    assert set(phases) == {"starts", "works", "leaves"}
     assert {record.state for record in yard.world.records.values()} == {JobState.FINISHED}
     assert all(yard.agents.saved[name] == record.total_steps for name, record in yard.world.records.items())
     check_nothing_is_held_twice(yard)
@@ -373,6 +384,24 @@ def test_a_job_that_tells_no_steps_is_not_taken_for_one_that_never_begins(tmp_pa
     yard.clock.at(5000.0, lambda: yard.world.post(cancel))
     yard.run(Workload.from_jobs([mute, Job("long", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("fifo+tune"))
     assert (yard.world.records["mute"].state, yard.world.records["mute"].attempts) == (JobState.CANCELLED, 1)
+
+
+def test_a_command_of_which_nobody_knows_how_long_it_takes_runs_until_it_ends(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+
+    def come(_now: float) -> None:
+        with pytest.raises(InputError, match="more than the 8"):
+            yard.world.add([NewJob(Job("wide", 1000.0, 99, "generic", command="train"))])
+        yard.world.add([NewJob(Job("open", 1000.0, 1, "generic", command="train"))])
+
+    yard.clock.at(1000.0, lambda: yard.world.post(come))
+    yard.clock.at(5000.0, lambda: yard.agents.end_well(RankName("open", 1, 0)))
+    yard.run(Workload.from_jobs([Job("early", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("srtf+tune"))
+    ended = yard.world.records["open"]
+    assert (ended.state, ended.attempts, ended.total_steps) == (JobState.FINISHED, 1, UNKNOWN)
+    run = make_run(yard.world, yard.store, load_zoo(), policy="srtf+tune", load=None, timing={})
+    assert run.jobs["iterations"].to_list()[1] == ended.done_steps > 0
+    assert run.info["notes"] == []
 
 
 def test_nobody_is_given_up_for_the_loss_of_its_node(tmp_path: Path) -> None:

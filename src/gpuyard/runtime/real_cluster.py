@@ -143,13 +143,10 @@ class RealCluster:
 
     def _look_up(self, record: JobRecord) -> None:
         """A job's steps, and how long one takes at speed 1."""
-        job = record.job
-        if math.isnan(job.iterations) and math.isnan(job.duration_s):
-            self._iteration_s[record.name] = 1.0
-            return
-        workload = Workload.from_jobs([job], source="jobs")
+        workload = Workload.from_jobs([record.job.counted()], source="jobs")
         built = build_jobs(workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on)
-        record.total_steps = max(round(float(built.iterations[0])), 1)
+        if not record.job.endless:
+            record.total_steps = max(round(float(built.iterations[0])), 1)
         self._iteration_s[record.name] = float(built.iteration_s[0])
 
     def step_s(self, record: JobRecord) -> float:
