@@ -11,7 +11,7 @@ from tests.runtime.virtual_yard import VirtualAgents, VirtualClock, VirtualRank,
 
 from gpuyard.client.control import UNKNOWN
 from gpuyard.client.session import RankName
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.resolve import resolve
@@ -23,6 +23,7 @@ from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import Attempt, JobRecord, JobState, RankState
 from gpuyard.runtime.run_folder import make_run
 from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.store import StoreFullError
 from gpuyard.traces import generate, read_cluster
 
 ROUND_S = 300.0
@@ -135,7 +136,7 @@ def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path
             return
         yard.clock.at(yard.clock.now() + chance.expovariate(1 / 60.0), strike)
         there = [node for node in yard.cluster.node_names if node not in yard.agents.gone]
-        victims = {"rank": sorted(yard.agents.ranks, key=str), "node": there, "scheduler": [""]}
+        victims: dict[str, list[Any]] = {"rank": sorted(yard.agents.ranks, key=str), "node": there, "scheduler": [""]}
         victim = chance.choices(("rank", "node", "scheduler"), (16, 2, 2))[0]
         if victims[victim]:  # or there is nobody to kill
             kills[victim] += 1
@@ -168,12 +169,13 @@ def test_a_scheduler_that_dies_over_an_exit_starts_nobody_again(
     yard = yard_of(tmp_path)
     keep = yard.world._history.keep
 
-    def die_over_exits() -> None:
+    def die_over_exits() -> bool:
         if yard.agents.exits and moment == "before it is kept":
             yard.die()
-        keep()
+        kept = keep()
         if yard.agents.exits and yard.world.records["only"].attempt is None:
             yard.die()
+        return kept
 
     monkeypatch.setattr(yard.world._history, "keep", die_over_exits)
     jobs = Workload.from_jobs([Job("only", 0.0, 2, "resnet50", duration_s=1000.0)])
@@ -384,6 +386,46 @@ def test_a_job_that_tells_no_steps_is_not_taken_for_one_that_never_begins(tmp_pa
     yard.clock.at(5000.0, lambda: yard.world.post(cancel))
     yard.run(Workload.from_jobs([mute, Job("long", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("fifo+tune"))
     assert (yard.world.records["mute"].state, yard.world.records["mute"].attempts) == (JobState.CANCELLED, 1)
+
+
+def test_on_a_full_disk_nobody_is_started_or_stopped_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yard = yard_of(tmp_path, start_s=20.0)
+    jobs = [Job(f"job{number}", 100.0 * number, 8, "resnet50", duration_s=600.0) for number in range(12)]
+    started: list[int] = []
+
+    def fail(_records: object) -> None:
+        raise StoreFullError("full")
+
+    def full() -> None:
+        monkeypatch.setattr(yard.store, "save", fail)
+        started.append(len(yard.agents.starts))
+
+    def room() -> None:
+        monkeypatch.undo()
+        started.append(len(yard.agents.starts))
+
+    yard.clock.at(2000.0, full)
+    yard.clock.at(9000.0, room)
+    yard.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
+    assert 0 < started[0] == started[1] < len(jobs)
+    assert {record.state for record in yard.world.records.values()} == {JobState.FINISHED}
+    assert len(yard.store.rows("attempts")) == len(jobs)
+    assert capsys.readouterr().out == "gpuyard: full: nobody is started or stopped until there is room\n"
+    check_nothing_is_held_twice(yard)
+
+
+def test_jobs_that_a_full_disk_has_no_room_for_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    more = [NewJob(Job("x" * number, 0.0, 1, "resnet50", iterations=1.0)) for number in range(1, 100)]
+    yard.store._file.execute("PRAGMA max_page_count=1")  # or as many as it has
+    with pytest.raises(GpuyardError, match="no room on the disk for more jobs"):
+        yard.world.add(more)
+    assert not yard.world.records
+    assert not yard.store.records()
+    yard.store._file.execute(f"PRAGMA max_page_count={1 << 30}")
+    assert yard.world.add(more) == list(yard.store.records())
 
 
 def test_a_command_of_which_nobody_knows_how_long_it_takes_runs_until_it_ends(tmp_path: Path) -> None:
