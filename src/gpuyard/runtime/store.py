@@ -72,11 +72,15 @@ class RunStore:
                 yield
                 self._file.execute("COMMIT")
             except BaseException as error:
-                if self._file.in_transaction:
-                    self._file.execute("ROLLBACK")
+                self._take_back()
                 if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _NO_ROOM:
                     raise StoreFullError(f"{self.path}: {error}") from None
                 raise
+
+    def _take_back(self) -> None:
+        """End a transaction that failed, unless SQLite has done so by itself."""
+        if self._file.in_transaction:
+            self._file.execute("ROLLBACK")
 
     def meta(self, key: str) -> Any:
         """A fact about the run; None if it is not known."""
