@@ -19,13 +19,15 @@ from gpuyard.client.checkpoints import Checkpoints
 from gpuyard.client.foreign_loop import AfterStep, join_loop
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+from gpuyard.emulation.torch.vision import watch_import  # noqa: E402 - it needs torch
+
 WITHOUT = "import sys; sys.modules.update(dict.fromkeys(['transformers', 'lightning', 'torch']))"
 
 
-@pytest.fixture(autouse=True)
-def no_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both libraries import it where it is, and on a machine without CUDA it may not load; nothing here needs it."""
-    monkeypatch.setitem(sys.modules, "torchvision", None)
+@pytest.fixture(autouse=True, scope="module")
+def torchvision_loads() -> None:
+    """Both libraries import it where it is, and without CUDA its usual wheel does not load by itself."""
+    watch_import()
 
 
 @contextmanager

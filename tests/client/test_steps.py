@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.client.agent_stand_in import under_an_agent
 from gpuyard.client import Checkpoints, LeaseEnded, Steps, steps
 from gpuyard.client.checkpoints import STATE
 from gpuyard.client.control import messages
+from gpuyard.client.session import SOCKET
 
 
 class Loader:
@@ -112,6 +114,14 @@ def test_a_connection_that_breaks_is_made_again(tmp_path: Path) -> None:
         agent.breaks |= {"Report", "Leave"}
         assert list(batches) == [0, 1, 2]
         assert (agent.left.progress.step, agent.left.finished) == (3, True)
+
+
+def test_an_agent_that_never_answers_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpuyard.client.session.ANSWER_S", 0.1)
+    with under_an_agent(tmp_path):
+        os.environ[SOCKET] = str(tmp_path / "nobody")
+        with pytest.raises(SystemExit, match="the agent of this node does not answer: DEADLINE_EXCEEDED"):
+            steps(range(3))
 
 
 BREAKS_OFF = """

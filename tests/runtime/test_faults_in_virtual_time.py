@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from tests.runtime.virtual_yard import VirtualAgents, VirtualClock, VirtualRank, VirtualYard
 
+from gpuyard.client.control import UNKNOWN
 from gpuyard.client.session import RankName
+from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job, Workload
 from gpuyard.policies.resolve import resolve
@@ -21,6 +23,7 @@ from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import Attempt, JobRecord, JobState, RankState
 from gpuyard.runtime.run_folder import make_run
 from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.store import StoreFullError
 from gpuyard.traces import generate, read_cluster
 
 ROUND_S = 300.0
@@ -114,7 +117,7 @@ KILLS = 300
 @pytest.mark.parametrize("seed", [11])
 def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path: Path) -> None:
     """Ranks in every phase, nodes and schedulers; what was saved stays, and no saved step is done twice."""
-    yard = yard_of(tmp_path, start_s=20.0, save_s=5.0)
+    yard = yard_of(tmp_path, start_s=60.0, save_s=60.0)
     yard.agents.save_every_s = 200.0
     chance = random.Random(seed)
     jobs = Workload.from_jobs(
@@ -122,6 +125,7 @@ def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path
         for number in range(10)
     )
     kills: Counter[str] = Counter()
+    phases: Counter[str] = Counter()
     saved: Counter[str] = Counter()
 
     def strike() -> None:
@@ -131,20 +135,28 @@ def test_three_hundred_kills_of_anybody_lose_nothing_and_end(seed: int, tmp_path
         if kills.total() == KILLS:
             return
         yard.clock.at(yard.clock.now() + chance.expovariate(1 / 60.0), strike)
+        there = [node for node in yard.cluster.node_names if node not in yard.agents.gone]
+        victims: dict[str, list[Any]] = {"rank": sorted(yard.agents.ranks, key=str), "node": there, "scheduler": [""]}
         victim = chance.choices(("rank", "node", "scheduler"), (16, 2, 2))[0]
-        kills[victim] += 1
+        if victims[victim]:  # or there is nobody to kill
+            kills[victim] += 1
+            kill(victim, chance.choice(victims[victim]))
+
+    def kill(victim: str, which: Any) -> None:
         if victim == "scheduler":
             yard.die()
         elif victim == "node":
-            yard.agents.lose(chance.choice(yard.cluster.node_names), back_after_s=chance.uniform(1.0, 500.0))
-        elif yard.agents.ranks:
-            yard.agents.kill(chance.choice(sorted(yard.agents.ranks, key=str)))
+            yard.agents.lose(which, back_after_s=chance.uniform(1.0, 500.0))
+        else:
+            phases[yard.agents.ranks[which].phase] += 1
+            yard.agents.kill(which)
 
     yard.clock.at(100.0, strike)
     while not yard.run_until_death(jobs, resolve("las+tune")):
         yard = yard.successor()
     assert kills.total() == KILLS
     assert min(kills.values()) > 10
+    assert set(phases) == {"starts", "works", "leaves"}
     assert {record.state for record in yard.world.records.values()} == {JobState.FINISHED}
     assert all(yard.agents.saved[name] == record.total_steps for name, record in yard.world.records.items())
     check_nothing_is_held_twice(yard)
@@ -157,12 +169,13 @@ def test_a_scheduler_that_dies_over_an_exit_starts_nobody_again(
     yard = yard_of(tmp_path)
     keep = yard.world._history.keep
 
-    def die_over_exits() -> None:
+    def die_over_exits() -> bool:
         if yard.agents.exits and moment == "before it is kept":
             yard.die()
-        keep()
+        kept = keep()
         if yard.agents.exits and yard.world.records["only"].attempt is None:
             yard.die()
+        return kept
 
     monkeypatch.setattr(yard.world._history, "keep", die_over_exits)
     jobs = Workload.from_jobs([Job("only", 0.0, 2, "resnet50", duration_s=1000.0)])
@@ -373,6 +386,64 @@ def test_a_job_that_tells_no_steps_is_not_taken_for_one_that_never_begins(tmp_pa
     yard.clock.at(5000.0, lambda: yard.world.post(cancel))
     yard.run(Workload.from_jobs([mute, Job("long", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("fifo+tune"))
     assert (yard.world.records["mute"].state, yard.world.records["mute"].attempts) == (JobState.CANCELLED, 1)
+
+
+def test_on_a_full_disk_nobody_is_started_or_stopped_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    yard = yard_of(tmp_path, start_s=20.0)
+    jobs = [Job(f"job{number}", 100.0 * number, 8, "resnet50", duration_s=600.0) for number in range(12)]
+    started: list[int] = []
+
+    def fail(_records: object) -> None:
+        raise StoreFullError("full")
+
+    def full() -> None:
+        monkeypatch.setattr(yard.store, "save", fail)
+        started.append(len(yard.agents.starts))
+
+    def room() -> None:
+        monkeypatch.undo()
+        started.append(len(yard.agents.starts))
+
+    yard.clock.at(2000.0, full)
+    yard.clock.at(9000.0, room)
+    yard.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
+    assert 0 < started[0] == started[1] < len(jobs)
+    assert {record.state for record in yard.world.records.values()} == {JobState.FINISHED}
+    assert len(yard.store.rows("attempts")) == len(jobs)
+    assert capsys.readouterr().out == "gpuyard: full: nobody is started or stopped until there is room\n"
+    check_nothing_is_held_twice(yard)
+
+
+def test_jobs_that_a_full_disk_has_no_room_for_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+    more = [NewJob(Job("x" * number, 0.0, 1, "resnet50", iterations=1.0)) for number in range(1, 100)]
+    yard.store._file.execute("PRAGMA max_page_count=1")  # or as many as it has
+    with pytest.raises(GpuyardError, match="no room on the disk for more jobs"):
+        yard.world.add(more)
+    assert not yard.world.records
+    assert not yard.store.records()
+    yard.store._file.execute(f"PRAGMA max_page_count={1 << 30}")
+    assert yard.world.add(more) == list(yard.store.records())
+
+
+def test_a_command_of_which_nobody_knows_how_long_it_takes_runs_until_it_ends(tmp_path: Path) -> None:
+    yard = yard_of(tmp_path)
+
+    def come(_now: float) -> None:
+        with pytest.raises(InputError, match="more than the 8"):
+            yard.world.add([NewJob(Job("wide", 1000.0, 99, "generic", command="train"))])
+        yard.world.add([NewJob(Job("open", 1000.0, 1, "generic", command="train"))])
+
+    yard.clock.at(1000.0, lambda: yard.world.post(come))
+    yard.clock.at(5000.0, lambda: yard.agents.end_well(RankName("open", 1, 0)))
+    yard.run(Workload.from_jobs([Job("early", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("srtf+tune"))
+    ended = yard.world.records["open"]
+    assert (ended.state, ended.attempts, ended.total_steps) == (JobState.FINISHED, 1, UNKNOWN)
+    run = make_run(yard.world, yard.store, load_zoo(), policy="srtf+tune", load=None, timing={})
+    assert run.jobs["iterations"].to_list()[1] == ended.done_steps > 0
+    assert run.info["notes"] == []
 
 
 def test_nobody_is_given_up_for_the_loss_of_its_node(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job
-from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.launching import JobStarts, port_of
 from gpuyard.runtime.records import Attempt, JobRecord
 from gpuyard.runtime.submitting import submitted_jobs
 
@@ -36,6 +36,21 @@ def test_submitted_jobs_arrive_now_or_later() -> None:
         submitted_jobs(asked | {"jobs": [{"job_id": "a", "gpu": 1}]})
 
 
+def test_a_submitted_command_need_not_say_how_long_it_takes_and_a_model_must() -> None:
+    asked = {"now_s": 0.0, "directory": "/somewhere"}
+    (found,) = submitted_jobs(asked | {"jobs": [{"job_id": "a", "command": "train"}]})
+    assert found.job.endless
+    with pytest.raises(InputError, match="a job needs iterations or duration_s"):
+        submitted_jobs(asked | {"jobs": [{"job_id": "a", "model": "resnet50"}]})
+
+
+@pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "x" * 201, 7])
+def test_a_name_that_spoils_the_queue_for_others_is_refused(name: object) -> None:
+    asked = {"now_s": 0.0, "directory": "/somewhere", "jobs": [{"job_id": name, "iterations": 5}]}
+    with pytest.raises(InputError, match="must be 1 to 200 printable characters"):
+        submitted_jobs(asked)
+
+
 def test_a_later_attempt_meets_at_another_port_and_is_told_what_was_saved(tmp_path: Path) -> None:
     grant = Grant("one", (Part("a", 0),))
     record = JobRecord(Job("one", 0.0, 1, "resnet50"), done_steps=70, saved_steps=50)
@@ -45,3 +60,8 @@ def test_a_later_attempt_meets_at_another_port_and_is_told_what_was_saved(tmp_pa
     )
     assert first["MASTER_PORT"] != second["MASTER_PORT"]  # the one before may still be taken
     assert first["SYNERGY_ELAPSED_ITERS"] == "50"
+
+
+def test_jobs_named_alike_meet_at_ports_of_their_own_in_all_their_attempts() -> None:
+    attempts = [(f"job{number}", attempt) for number in range(10) for attempt in range(1, 6)]
+    assert len({port_of(name, attempt) for name, attempt in attempts}) == len(attempts)

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,3 +132,25 @@ def test_jobs_whose_long_names_begin_alike_have_folders_of_their_own(tmp_path: P
     assert one != other
     assert len(one.name) < 255
     assert job_folder(tmp_path, "a b").name == "a%20b"
+
+
+def test_a_report_that_is_overtaken_takes_nothing_back(tmp_path: Path) -> None:
+    """Each word of a process is heard by a thread of its own, and the last one of its beat may come late."""
+    agent, kinds = NodeAgent(AgentSettings("node0", 1, str(tmp_path), 0.1, 3600.0)), messages()
+    agent._start(
+        kinds["Start"](job="job", attempt=1, ranks=[0], gpus=[0], command=("sleep", "1000"), log=str(tmp_path / "l"))
+    )
+    rank = kinds["Rank"](job="job", attempt=1, rank=0)
+
+    def so_far(step: int, saves: int) -> Any:
+        return kinds["Progress"](rank=rank, step=step, saved_step=step if saves else 0, saves=saves, working=True)
+
+    agent.answer("Report", so_far(7, 0))
+    agent.answer("Report", so_far(6, 0))
+    assert next(iter(agent.ranks.values())).progress.step == 7
+    agent.answer("Leave", kinds["LeaveRequest"](progress=so_far(8, 1), finished=True))
+    agent.answer("Report", so_far(8, 0))
+    agent._kill(kinds["Kill"](job="job", attempt=1))
+    eventually(lambda: not agent.ranks)
+    (end,) = agent._exits.values()
+    assert (end.last.step, end.last.saved_step, end.finished) == (8, 8, True)

@@ -10,10 +10,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from pathlib import Path
 from threading import Condition
 
-from gpuyard.client.control import NO_LIMIT
+from gpuyard.client.control import NO_LIMIT, UNKNOWN
 from gpuyard.client.session import RankName
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.workload import Workload
@@ -69,13 +70,18 @@ class VirtualRank:
     name: RankName
     node: str
     lease: LeaseTerms
-    total: int
+    total: float
     step: float
     since: float = 0.0
     working: bool = False
     leaving: bool = False
     loaded: int = 0
     generation: int = 0
+
+    @property
+    def phase(self) -> str:
+        """What it is about."""
+        return "works" if self.working else "leaves" if self.leaving else "starts"
 
 
 @dataclass
@@ -122,7 +128,8 @@ class VirtualAgents:
             for number in command.ranks:
                 name = RankName(command.job, command.attempt, number)
                 step = self.saved.get(command.job, 0)
-                self.ranks[name] = VirtualRank(name, node, command.lease, command.total_steps, step, loaded=step)
+                total = inf if command.total_steps == UNKNOWN else command.total_steps
+                self.ranks[name] = VirtualRank(name, node, command.lease, total, step, loaded=step)
                 took_s = self.start_s if self.start_cost is None else self.start_cost()
                 self.clock.at(self.clock.now() + took_s, partial(self._work, name))
             return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, TextIO
 
@@ -13,6 +14,7 @@ import typer
 from gpuyard.cli.queue import State
 
 LOOK_S = 0.2
+BLOCK = 1 << 16
 
 
 def logs(
@@ -21,27 +23,55 @@ def logs(
     state: State = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
 ) -> None:
-    """Print what the processes of a job wrote, in all attempts."""
+    """Print what the processes of a job wrote, in all attempts; of several processes, one after the other."""
     from gpuyard.core.errors import InputError
     from gpuyard.runtime.addresses import find_scheduler
     from gpuyard.runtime.launching import job_folder
 
     folder = state if state is not None and not follow else Path(find_scheduler(state).state)
-    path = job_folder(folder, job) / "log"
-    if not path.is_file():
-        raise InputError("has written nothing, or is no job of this run", field="job", value=job)
-    with path.open(errors="replace") as file:
-        over = not follow
-        _print_rest(file)
+    with ExitStack() as files:
+        written = _Written(job_folder(folder, job), files)
+        over = not follow or (not written.files() and _over(job, state))
+        if over and not written.files():
+            raise InputError("has written nothing, or is no job of this run", field="job", value=job)
+        written.print_rest()
         while not over:
             time.sleep(LOOK_S)
             over = _over(job, state)
-            _print_rest(file)  # what it wrote up to its end, too
+            written.print_rest()  # what it wrote up to its end, too
 
 
-def _print_rest(file: TextIO) -> None:
-    shutil.copyfileobj(file, sys.stdout)
-    sys.stdout.flush()
+class _Written:
+    """What the processes of a job write, each to a file of its own."""
+
+    def __init__(self, home: Path, opened: ExitStack) -> None:
+        self._home, self._opened = home, opened
+        self._open: dict[Path, TextIO] = {}
+        self._last: Path | None = None
+        """Whose words were printed last."""
+
+    def files(self) -> list[Path]:
+        """One for each process that there ever was, in their order."""
+        return sorted(self._home.glob("log*"), key=_process_of)
+
+    def print_rest(self) -> None:
+        """Print what is new; of several processes, whose words these are stands above them."""
+        files = self.files()
+        for path in files:
+            if path not in self._open:
+                self._open[path] = self._opened.enter_context(path.open(errors="replace"))
+            if not (begin := self._open[path].read(BLOCK)):
+                continue
+            if len(files) > 1 and path != self._last:
+                print(f"==> process {_process_of(path)} <==")
+            self._last = path
+            sys.stdout.write(begin)
+            shutil.copyfileobj(self._open[path], sys.stdout)
+        sys.stdout.flush()
+
+
+def _process_of(path: Path) -> int:
+    return int(path.suffix.removeprefix(".") or 0)
 
 
 def _over(job: str, state: Path | None) -> bool:

@@ -36,7 +36,7 @@ def queue(
             "steps": job.done_steps,
             "of": job.total_steps if job.total_steps >= 0 else None,
             "where": job.places,
-            "reason": "" if job.state in ("running", "finished") else job.reason,
+            "reason": "" if job.state in ("running", "finished", "cancelled") else job.reason,
         }
         for job in told.jobs
         if every or not JobState(job.state).over

@@ -84,9 +84,11 @@ def run(
     Takes what simulate takes. Jobs name their command, or only a model, which then is emulated. Without a workload it
     waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
     """
+    from gpuyard.core.kernel import NOTICE
     from gpuyard.results import check_writable, reserve_next
     from gpuyard.runtime.control_groups import CPU_TIME, MEMORY, check_control_groups
     from gpuyard.runtime.run_view import view_of
+    from gpuyard.simulation.compiling import load_kernels
     from gpuyard.simulation.study import run_name
 
     chosen = given(values)
@@ -96,6 +98,8 @@ def run(
     held = check_control_groups(control_group or [])
     inputs = _inputs(chosen, jobs_file, there)
     check_writable(out)
+    NOTICE.quiet = quiet
+    load_kernels(inputs.policy)  # now, as no decision may wait for a compiler once the run's clock goes
     name = f"real-{run_name(inputs.options)}"
     began, cpu = time.monotonic(), time.process_time()
     with redirect_stdout(sys.stderr), reserve_next(out / name) as place:  # Ray prints what it thinks of lost nodes

@@ -21,8 +21,8 @@ WORLD_SIZE = "WORLD_SIZE"
 CHECKPOINTS, SAVE_EVERY = "GPUYARD_CHECKPOINTS", "GPUYARD_SAVE_EVERY_S"
 SPEED = "GPUYARD_RUN_SPEED"
 SYNTHETIC = "GPUYARD_SYNTHETIC"
-ANSWER_S = 30.0
-"""How long an answer of the agent may take: it is on the same machine."""
+ANSWER_S = 120.0
+"""How long an answer of the agent may take: longer than a scheduler bears with one, and with it this process ends."""
 ASK_AGAIN_S = 0.05
 LAST_WORD_S = 2.0
 OWN_CONNECTION = (("grpc.use_local_subchannel_pool", 1),)
@@ -41,6 +41,10 @@ class RankName:
     def of(cls, environment: Mapping[str, str]) -> RankName:
         """As the agent that started it says."""
         return cls(environment[JOB], int(environment[ATTEMPT]), int(environment[RANK]))
+
+
+class AgentSilentError(SystemExit):
+    """The agent does not answer any more: this process ends, and the job goes on elsewhere."""
 
 
 class AgentSession:
@@ -129,12 +133,10 @@ class AgentSession:
         self._ask("Leave", self._messages["LeaveRequest"](progress=self.progress, finished=self.finished))
 
     def _beat(self) -> None:
-        import grpc
-
         while not self._over.wait(self._beat_s):
             try:
                 self.report()
-            except grpc.RpcError:
+            except AgentSilentError:
                 time.sleep(self._beat_s)  # without an agent this process is about to be ended
 
     def _last_word(self, process: int) -> None:
@@ -157,7 +159,8 @@ class AgentSession:
                 return self._calls[call](request, timeout=max(end - time.monotonic(), 0.0), wait_for_ready=True)
             except grpc.RpcError as error:
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
-                    raise
+                    told = f"{error.code().name}, {error.details()}"
+                    raise AgentSilentError(f"gpuyard: the agent of this node does not answer: {told}") from None
                 time.sleep(ASK_AGAIN_S)
 
 

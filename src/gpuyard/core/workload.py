@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import isnan
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from gpuyard.core.arguments import check_kind
 from gpuyard.core.continuation import COLUMNS, Continuation, Rule, Selection, join
 from gpuyard.core.digests import CodedText, digest_columns
 from gpuyard.core.errors import InputError
+from gpuyard.core.units import LARGEST
 from gpuyard.core.workload_rules import as_numbers, as_priorities, check_jobs
 
 DEFAULT_TENANT = "default"
@@ -47,6 +49,15 @@ class Job:
     """Types this job can use, joined by '|'; empty means any."""
     command: str = NO_COMMAND
     """What its processes run, as words of a shell without one; empty: the trainer of its model."""
+
+    @property
+    def endless(self) -> bool:
+        """Whether nobody has said how much work it is."""
+        return isnan(self.iterations) and isnan(self.duration_s)
+
+    def counted(self) -> Job:
+        """As policies know it: where nobody knows its work, it is the longest of all."""
+        return replace(self, iterations=LARGEST) if self.endless else self
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from math import isnan
 from numbers import Integral
 from typing import Any
 
@@ -118,8 +117,7 @@ class Facts:
                 raise InputError("is not known of a job", field="jobs", value=name, hint=nearest(name, _KNOWN))
         if job.job_id in self.jobs:
             raise InputError("stands twice", field="jobs", value=job.job_id, hint="Give each job an id of its own")
-        nobody_knows = isnan(job.iterations) and isnan(job.duration_s)
-        self.jobs[job.job_id] = JobFact(replace(job, iterations=LARGEST) if nobody_knows else job, **known)
+        self.jobs[job.job_id] = JobFact(job.counted(), **known)
 
     def occupy(
         self,

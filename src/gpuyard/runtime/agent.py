@@ -50,6 +50,10 @@ class RunningRank:
     """When it said so, by the monotonic clock."""
     asked_to_end: bool = False
 
+    def is_behind(self, told: Any) -> bool:
+        """Whether this is an older word than the last one: threads of the agent may hear them in another order."""
+        return self.left or (told.step, told.saves) < (self.progress.step, self.progress.saves)
+
 
 @dataclass
 class NodeAgent:
@@ -89,7 +93,9 @@ class NodeAgent:
                     total_steps=running.total_steps, beat_s=self.settings.beat_s, lease=running.lease
                 )
             first = not running.progress.working
-            running.progress = request if call == "Report" else request.progress
+            told = request if call == "Report" else request.progress
+            if call == "Leave" or not running.is_behind(told):
+                running.progress = told
             self._told.add(rank_name(rank))
             if call == "Report":
                 if first or running.lease.limit == request.step:

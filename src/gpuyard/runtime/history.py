@@ -7,7 +7,7 @@ from typing import Any
 
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.runtime.records import Attempt, JobRecord
-from gpuyard.runtime.store import RunStore
+from gpuyard.runtime.store import RunStore, StoreFullError
 
 NEXT_ROUND = "round"
 """The reason to wait of a job that nobody has decided about, or that is about to start."""
@@ -24,6 +24,7 @@ class History:
         self._first_gpu = {name: sum(gpus[:number]) for number, name in enumerate(cluster.node_names)}
         self._changed: dict[str, JobRecord] = {}
         self._rows: list[tuple[str, dict[str, Any]]] = []
+        self._full = False
         self.news = True
         """Whether anything has happened to any job since somebody last set this to False."""
 
@@ -73,13 +74,30 @@ class History:
         }
         self._rows.append(("attempts", row))
 
-    def keep(self) -> None:
-        """Write all that happened since the last time: all of it or nothing."""
-        if not self._changed and not self._rows:
-            return
-        with self._store.together():
-            self._store.save((self._numbers[name], record) for name, record in self._changed.items())
-            for table, row in self._rows:
-                self._store.add(table, row)
+    @property
+    def kept(self) -> bool:
+        """Whether all that happened is on disk."""
+        return not self._changed and not self._rows
+
+    def keep(self) -> bool:
+        """Write all that happened since the last time; False, and it is still to be written, if there is no room."""
+        if self.kept:
+            return True
+        try:
+            with self._store.together():
+                self._store.save((self._numbers[name], record) for name, record in self._changed.items())
+                for table, row in self._rows:
+                    self._store.add(table, row)
+        except StoreFullError as error:
+            if not self._full:
+                print(f"gpuyard: {error}: nobody is started or stopped until there is room", flush=True)
+            self._full = True
+            return False
         self._changed.clear()
         self._rows.clear()
+        self._full = False
+        return True
+
+    def forget(self, record: JobRecord) -> None:
+        """It never was."""
+        self._changed.pop(record.name, None)

@@ -57,7 +57,7 @@ class JobStarts:
         cpus = sum(part.amounts.get("cpus", 0.0) for part in here)
         memory = sum(part.amounts.get("memory_gb", 0.0) for part in here)
         nodes = attempt.grant.nodes
-        port = str(FIRST_PORT + (hash_of(record.name) + attempt.number) % PORTS)
+        port = str(port_of(record.name, attempt.number))
         master = self.hosts.get(parts[0].node, HERE)
         start_rank = next(rank for rank, part in enumerate(parts) if part.node == node)
         found = {
@@ -106,6 +106,6 @@ def job_folder(folder: Path, name: str) -> Path:
     return folder / "jobs" / quoted
 
 
-def hash_of(text: str) -> int:
-    """A number of a text, the same in every process."""
-    return sum((position + 1) * ord(letter) for position, letter in enumerate(text))
+def port_of(name: str, attempt: int) -> int:
+    """By which the processes of an attempt meet; jobs named alike do not come to the same one, attempt by attempt."""
+    return FIRST_PORT + int.from_bytes(sha256(f"{attempt} {name}".encode()).digest()[:8]) % PORTS

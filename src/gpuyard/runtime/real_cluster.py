@@ -138,18 +138,19 @@ class RealCluster:
             self._numbers[name] = len(self._numbers)
             self.records[name] = record
             self._history.changed(record)
-        self._history.keep()
+        if not self._history.keep():
+            for name, record in fresh.items():
+                self._history.forget(record)
+                del self.records[name], self._numbers[name]
+            raise GpuyardError("there is no room on the disk for more jobs")
         return list(fresh)
 
     def _look_up(self, record: JobRecord) -> None:
         """A job's steps, and how long one takes at speed 1."""
-        job = record.job
-        if math.isnan(job.iterations) and math.isnan(job.duration_s):
-            self._iteration_s[record.name] = 1.0
-            return
-        workload = Workload.from_jobs([job], source="jobs")
+        workload = Workload.from_jobs([record.job.counted()], source="jobs")
         built = build_jobs(workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on)
-        record.total_steps = max(round(float(built.iterations[0])), 1)
+        if not record.job.endless:
+            record.total_steps = max(round(float(built.iterations[0])), 1)
         self._iteration_s[record.name] = float(built.iteration_s[0])
 
     def step_s(self, record: JobRecord) -> float:
@@ -232,10 +233,14 @@ class RealCluster:
         for record in self.records.values():
             if record.state.over and self.promised.grant_of(record.job.job_id) is not None:
                 self.promised.release(record.job.job_id)
-        self._history.keep()
-        self._outbox.send()
+        if self._history.keep():
+            self._outbox.send()
+        else:
+            self.attempts.untold_s = now
 
     def _over(self) -> bool:
+        if not self._history.kept:
+            return False
         if self._ending:
             return all(record.attempt is None for record in self.records.values())
         return not self.rules.serves and all(record.state.over for record in self.records.values())

@@ -24,7 +24,8 @@ def make_run(
 ) -> Run:  # fmt: skip
     """The run as it is now, whether all of it is over or not; its kind of world is that of its GPUs."""
     records = list(world.records.values())
-    workload = Workload.from_jobs([record.job for record in records], source=str(further.pop("source", "jobs")))
+    source = str(further.pop("source", "jobs"))
+    workload = Workload.from_jobs([record.job.counted() for record in records], source=source)
     jobs = _jobs_table(records, workload, world.cluster, zoo, world.rules.recorded_on)
     timeline, attempts = (_table(store, name, table) for name, table in (("spans", "timeline"), ("attempts",) * 2))
     end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]

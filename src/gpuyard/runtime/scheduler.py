@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
@@ -30,7 +31,7 @@ from gpuyard.runtime.process_ids import started
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
 from gpuyard.runtime.settling import Patience
-from gpuyard.runtime.store import RunStore
+from gpuyard.runtime.store import RunStore, StoreFullError
 
 GATHER_S = 20.0
 """How long agents are waited for before anything is decided, in seconds of the machine."""
@@ -163,8 +164,9 @@ class Scheduler:
                     self.world.ask(lambda now, node=node: self.world.node_lost(node, now)).result()  # type: ignore[misc]
                     if self._over.is_set():
                         return
-                    self._start_agent(node)
-                    self._agents.heard(node)
+                    with suppress(OSError, StoreFullError):  # on a full disk it is tried again
+                        self._start_agent(node)
+                        self._agents.heard(node)
 
     def _start_agent(self, node: str) -> None:
         state, patience = self._settings.state.resolve(), self._settings.patience

@@ -49,6 +49,8 @@ class Settling:
     speed: float
     usual_start_s: float = 0.0
     """From telling the agents to the first step of a job, in seconds of the run."""
+    untold_s: float = 0.0
+    """When something that was decided could last not be told to anybody, as it could not be kept."""
     attached: set[str] = field(default_factory=set)
     """Nodes whose agents are there."""
     unsettled: dict[str, None] = field(default_factory=dict)
@@ -164,10 +166,10 @@ class Settling:
         if attempt.killed:
             return
         if attempt.stop_asked_s is not None:
-            late = now - attempt.stop_asked_s > self.patience.leave_s * self.speed
+            late = now - max(attempt.stop_asked_s, self.untold_s) > self.patience.leave_s * self.speed
             why = f"did not leave within {self.patience.leave_s:g} s and was killed"
         else:
-            late = record.tells_steps and now - attempt.told_s > self.patience.begin_s * self.speed
+            late = record.tells_steps and now - max(attempt.told_s, self.untold_s) > self.patience.begin_s * self.speed
             why = f"did not begin within {self.patience.begin_s:g} s and was killed"
             attempt.blamed = attempt.blamed or late
         if late:

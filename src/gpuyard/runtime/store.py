@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from gpuyard.core.errors import InputError
+from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job
 from gpuyard.runtime.records import Attempt, JobRecord, JobState, RankState
@@ -26,6 +26,14 @@ CREATE TABLE IF NOT EXISTS jobs (name TEXT PRIMARY KEY, number INTEGER NOT NULL,
 CREATE TABLE IF NOT EXISTS spans (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS attempts (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
 """
+
+
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+"""The second is what a quota looks like."""
+
+
+class StoreFullError(GpuyardError):
+    """Nothing can be kept at present; what is there stays as it is."""
 
 
 class RunStore:
@@ -59,13 +67,20 @@ class RunStore:
             if self._file.in_transaction:
                 yield
                 return
-            self._file.execute("BEGIN IMMEDIATE")
             try:
+                self._file.execute("BEGIN IMMEDIATE")
                 yield
-            except BaseException:
-                self._file.execute("ROLLBACK")
+                self._file.execute("COMMIT")
+            except BaseException as error:
+                self._take_back()
+                if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in _NO_ROOM:
+                    raise StoreFullError(f"{self.path}: {error}") from None
                 raise
-            self._file.execute("COMMIT")
+
+    def _take_back(self) -> None:
+        """End a transaction that failed, unless SQLite has done so by itself."""
+        if self._file.in_transaction:
+            self._file.execute("ROLLBACK")
 
     def meta(self, key: str) -> Any:
         """A fact about the run; None if it is not known."""
@@ -75,7 +90,7 @@ class RunStore:
 
     def set_meta(self, key: str, value: Any) -> None:
         """Keep a fact about the run."""
-        with self._lock:
+        with self.together():
             self._file.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, json.dumps(value)))
 
     def save(self, records: Iterable[tuple[int, JobRecord]]) -> None:
