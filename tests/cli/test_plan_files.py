@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from gpuyard.cli import main
-from gpuyard.cli.plan_settings import PlanOptions, planned
-from gpuyard.traces.services import model_list, read_asked
+from gpuyard.cli.plan_settings import PlanOptions, planned, planned_from
+from gpuyard.core.service import Service
+from gpuyard.policies.partition.moves import moves
+from gpuyard.traces.services import Asked, model_list, read_asked
 
 SERVICES = """gpuyard: services/1
 services:
@@ -133,6 +135,26 @@ def test_a_plan_from_another_keeps_what_it_can(tasks: Path, tmp_path: Path, caps
     assert "resnet50 onto" not in err
     code, _, err = run(capsys, tasks, "--from", tmp_path / "plan.json", "--gpus", "2x2080ti")
     assert (code, "field gpus: '2x2080ti' cannot go with --from: the plan has its own" in err) == (2, True)
+
+
+def test_who_asks_for_the_fewest_gpus_gets_them_however_many_moves_that_takes() -> None:
+    """Each GPU less is worth eight moves to a server; here one takes twelve."""
+    rates = {
+        ("densenet161", 202): (124, 37), ("vgg16", 142): (105, 52), ("ssd-mobilenetv1", 202): (64, 32),
+        ("mobilenet_v2", 64): (100, 50), ("mnasnet1_0", 62): (93, 9), ("mnasnet1_0-2", 62): (181, 54),
+        ("googlenet", 66): (58, 29), ("bert", 22): (223, 22), ("resnet50", 108): (124, 37), ("bert-2", 22): (147, 74),
+    }  # fmt: skip
+    first, then = (
+        Asked(tuple(Service(name, name.removesuffix("-2"), pair[k], slo) for (name, slo), pair in rates.items()))
+        for k in (0, 1)
+    )
+    before, _ = planned(first, PlanOptions("4x2080ti"))
+    kept, fewest = (planned_from(before, then, PlanOptions(None, minimise=each))[0] for each in (None, "gpus"))
+    assert (kept.plan.gpus, moves(before, kept)) == (before.plan.gpus, ())
+    assert fewest.plan.gpus < kept.plan.gpus
+    assert len(moves(before, fewest)) > 8
+    assert not fewest.plan.unserved
+    assert not fewest.violations()
 
 
 def test_what_would_be(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:

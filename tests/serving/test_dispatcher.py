@@ -68,6 +68,12 @@ def test_a_slice_of_another_size_or_place_or_with_other_services_is_another_slic
     assert kept_slices(None, present) == []
 
 
+def test_two_halves_of_a_gpu_with_the_same_services_both_stay() -> None:
+    halves = deployment((0, 50, 1), (0, 50, 2), (1, 100, 2))
+    assert kept_slices(halves, deployment((0, 50, 4), (0, 50, 4))) == [(0, 0), (1, 1)]
+    assert kept_slices(deployment((0, 50, 1)), halves) == [(0, 0)]
+
+
 def test_nothing_is_admitted_without_slices() -> None:
     dispatcher = Dispatcher([1.0])
     assert not dispatcher.admits(0, 1)

@@ -107,6 +107,47 @@ class Failing(Living):
 FAILURES = {3: OSError(24, "Too many open files")}
 
 
+class Preparing(Workers):
+    """Processes that say of every layout that they are told to prepare that it is ready."""
+
+    def command(self, fileno: int, gpu: int) -> list[str]:
+        return [sys.executable, "-S", "-c", PREPARING, str(fileno)]
+
+
+PREPARING = f"""
+import json, socket, struct, sys
+front = socket.socket(fileno=int(sys.argv[1]))
+told = front.makefile("rb")
+while head := told.read(5):
+    layout = json.loads(told.read(struct.unpack("<IB", head)[0]))["layout"]
+    front.sendall(struct.pack("<IBQ", 8, {FrameKind.PREPARED.value}, layout))
+"""
+
+
+def test_a_process_that_takes_over_prepares_the_layout_in_force_and_the_next_one() -> None:
+    heard: list[int] = []
+
+    async def live() -> None:
+        both_again = asyncio.Event()
+
+        def on_frame(gpu: int, kind: FrameKind, body: bytes) -> None:
+            assert (gpu, kind) == (3, FrameKind.PREPARED)
+            heard.append(read_number(body)[0])
+            if heard.count(1) == 2:
+                both_again.set()
+            elif heard[-1] == 1:
+                fleet.kill(3)
+
+        fleet = Fleet(Preparing(), on_frame, lambda _: None)
+        fleet.prepare(0, {3: []})
+        fleet.prepare(1, {3: []})
+        await both_again.wait()
+        await fleet.close()
+
+    asyncio.run(live())
+    assert heard == [0, 1, 0, 1]
+
+
 def test_a_process_that_cannot_be_started_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
     async def live() -> int:
         ready = asyncio.Event()

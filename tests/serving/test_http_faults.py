@@ -13,10 +13,11 @@ from gpuyard.serving.fleet import Workers
 from gpuyard.serving.front import Front
 from gpuyard.serving.http.packing import unpack
 from gpuyard.serving.http.routes import Routes
-from gpuyard.serving.http.values import HttpLimits, Request, Response
+from gpuyard.serving.http.values import HttpLimits, Request, Response, error_response
 from gpuyard.serving.interface import Interface
 from gpuyard.serving.metrics import Metrics
 from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.protocol.errors import ProtocolError, Status
 from gpuyard.serving.protocol.json_bodies import parse_infer
 from gpuyard.serving.protocol.tensors import TensorSpec
 
@@ -267,3 +268,9 @@ def test_clients_that_vanish_cost_nothing_and_are_counted_once(server: Running) 
     eventually(lambda: server.metric(pending) == 0, "all requests are over")
     after = server.statistics("lenet1")["inference_stats"]["success"]["count"]
     assert 0 <= after - before <= 1  # the whole one, unless it vanished before it was read
+
+
+@pytest.mark.parametrize("why", Status)
+def test_who_may_come_again_is_told_when_and_who_lacks_a_token_is_told_so(why: Status) -> None:
+    told = {503: {b"retry-after": b"1"}, 401: {b"www-authenticate": b"Bearer"}}
+    assert dict(error_response(ProtocolError(why, "no")).headers) == told.get(why.http, {})

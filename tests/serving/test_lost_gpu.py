@@ -10,12 +10,15 @@ from typing import cast
 import pytest
 from tests.serving.test_dispatcher import SERVICE, deployment
 
+from gpuyard.core.application import Application, Stage
 from gpuyard.policies.dispatch.layout import layout_of
+from gpuyard.policies.partition.interface import PartitionPlan, Turn
 from gpuyard.serving import front as front_module
 from gpuyard.serving.fleet import Workers
 from gpuyard.serving.frames import Ended, FrameKind, Frames, StartBatch, ended_frame, number_frame, read_run
 from gpuyard.serving.front import Front
 from gpuyard.serving.protocol.contract import Contract
+from gpuyard.serving.protocol.errors import ProtocolError
 from gpuyard.serving.protocol.inference import InferAnswer, InferRequest
 
 PATIENT = replace(SERVICE, slo_ms=3.6e6)
@@ -103,6 +106,28 @@ def test_no_further_row_runs_of_a_request_that_has_failed(monkeypatch: pytest.Mo
     fleet.say(number_frame(FrameKind.FAILED, fleet.started[0].number, "why"))
     fleet.say(ended_frame(Ended(fleet.started[1].number, 0.0, 0.0, [])))  # which had begun by then
     assert len(fleet.started) == 2
+
+
+def test_nothing_runs_of_an_application_s_request_when_one_of_its_stages_has_no_slice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(front_module, "Fleet", NoProcesses)
+    application = Application("app", 1.0, 3.6e6, (Stage("here", "x"), Stage("nowhere", "x")))
+    services = tuple(replace(PATIENT, service_id=application.service_id(name)) for name in ("here", "nowhere"))
+    names = ("app", *(str(each.service_id) for each in services))
+    contracts = {name: Contract(name, "test", (), (), 32, {}) for name in names}
+    front = Front(services, contracts, Workers(), applications=[application])
+    fleet, plain = front.fleet, deployment((0, 100, 1))
+    assert isinstance(fleet, NoProcesses)
+    parts = tuple(replace(part, turns=(Turn("app/here", 1, 0.11),)) for part in plain.plan.slices)
+    front.deploy(replace(plain, services=services, applications=(application,), plan=PartitionPlan(parts)))
+    fleet.say(number_frame(FrameKind.PREPARED, 0))
+    answers: list[object] = []
+    front.infer(InferRequest("app", 1, ()), answers.append)
+    assert [type(each) for each in answers] == [ProtocolError]
+    assert (fleet.started, front.pending) == ([], 0)
+    front.infer(InferRequest("app/here", 1, ()), answers.append)
+    assert [each.size for each in fleet.started] == [1]  # the slice is there
 
 
 def test_a_gpu_that_is_lost_while_it_waits_for_others_has_to_get_ready_again(monkeypatch: pytest.MonkeyPatch) -> None:

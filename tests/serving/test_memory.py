@@ -124,6 +124,30 @@ def test_an_answer_that_is_not_taken_counts_as_memory_of_clients() -> None:
     assert (loopback.answers, reserve.taken) == (1, 0)
 
 
+def test_an_answer_that_is_taken_late_no_longer_counts_while_its_client_stays() -> None:
+    reserve, large = Reserve(64 * MIB), bytes(16 * MIB)
+    site = Site(lambda _, respond: respond(Response(200, large)), HttpLimits(request_s=1e6), reserve)
+
+    async def ask() -> tuple[int, int]:
+        listening = await asyncio.get_running_loop().create_server(lambda: Connection(site), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*listening.sockets[0].getsockname())
+        writer.write(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        head = await reader.readuntil(b"\r\n\r\n")
+        while not (untaken := reserve.taken):
+            await asyncio.sleep(0.02)
+        assert b"content-length: %d" % len(large) in head
+        await reader.readexactly(len(large))
+        taken, stays = reserve.taken, site.count == 1
+        writer.close()
+        listening.close()
+        assert stays
+        return untaken, taken
+
+    untaken, taken = asyncio.run(ask())
+    assert untaken > 0
+    assert taken == 0
+
+
 def test_a_body_that_is_answered_is_given_back_once() -> None:
     reserve = Reserve(MIB)
     site = Site(lambda _, respond: respond(Response(200)), HttpLimits(), reserve)

@@ -33,12 +33,14 @@ def slice_plans(deployment: Deployment, layout: Layout, prepare_s: Mapping[int, 
 
 def kept_slices(before: Deployment | None, after: Deployment) -> list[tuple[int, int]]:
     """Slices, by old and new number, that stay as they are but for their batches."""
-    present = {_identity(part): number for number, part in enumerate(before.plan.slices)} if before is not None else {}
+    present: dict[object, list[int]] = {}
+    for number, part in enumerate(before.plan.slices if before is not None else ()):
+        present.setdefault(_identity(part), []).append(number)
     found = []
     for number, part in enumerate(after.plan.slices):
-        old = present.pop(_identity(part), None)
-        if old is not None:
-            found.append((old, number))
+        alike = present.get(_identity(part))
+        if alike:
+            found.append((alike.pop(0), number))
     return found
 
 

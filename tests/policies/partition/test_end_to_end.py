@@ -59,6 +59,15 @@ def test_a_stage_is_asked_in_bunches_of_what_those_before_it_may_hold_up() -> No
     assert found["next"].end_s == pytest.approx(0.060)
 
 
+def test_a_third_stage_is_asked_when_both_before_it_have_answered() -> None:
+    # 20 ms each at 100/s, of which 4 arrive in 40 ms: five at once to the third, one more than its batch has places.
+    stages = (Stage("first", "m"), Stage("second", "m", ("first",)), Stage("third", "m", ("second", "first")))
+    found = stage_times(Application("app", 100.0, 100.0, stages), {each.name: [TEN] for each in stages})
+    assert found["third"].asked_s == pytest.approx(0.040)
+    assert found["third"].bunch == pytest.approx(5)
+    assert found["third"].end_s == pytest.approx(0.070)
+
+
 def test_a_stage_that_is_asked_two_and_three_times_in_turn_may_be_asked_three_times_at_once() -> None:
     # Three at once and, in the 10 ms that the batch before takes, two or three more at 250/s: those wait for the next.
     whole = Application("app", 100.0, 100.0, (Stage("only", "m", (), 2.5),))

@@ -51,6 +51,15 @@ def test_of_equally_good_gpus_a_slice_stays_on_its_own() -> None:
     assert with_fewest_moves(nothing, there, [("node0", 0), ("node0", 1)]).plan == there.plan
 
 
+def test_gpus_are_exchanged_so_that_everybody_finds_what_is_loaded_for_it() -> None:
+    before = with_slices(half((("scenes", 4),)), half((("faces", 4),), gpu=1))
+    crossed = with_slices(half((("faces", 9),)), half((("scenes", 1), ("words", 1)), gpu=1))
+    assert len(moves(before, crossed)) == 3
+    found = with_fewest_moves(before, crossed, [("node0", 0), ("node0", 1)])
+    assert moves(before, found) == (Move("node0", 0, 500, "bert"),)
+    assert found.plan.capacity() == crossed.plan.capacity()
+
+
 def test_a_move_is_a_slice_cut_anew_or_a_model_loaded() -> None:
     before = with_slices(half((("faces", 4),)), half((("scenes", 4),)))
     assert moves(before, before) == ()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuyard.core.service import Service
+from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.partition.deployment import Deployment, known_models, serving_cluster
 from gpuyard.policies.partition.deployment_files import as_json, load_plan, save_plan
 from gpuyard.policies.partition.elastic import Elastic
@@ -70,6 +71,15 @@ def test_a_service_that_is_served_without_its_peaks_has_room_for_what_comes_even
     missing = replace(of, plan=replace(of.plan, slices=(), unserved={"faces": 100.0}, why={"faces": "no GPU"}))
     assert Rooms(missing).headroom("faces") == -100.0
     assert Rooms(missing).missed("faces") is None
+
+
+def test_two_slices_of_a_gpu_have_one_network() -> None:
+    """Each half could take 86 more, and 68.7 come in."""
+    halves = (Slice("node0", 0, 500, 3.0, (Turn("faces", 8, 0.0207),), 0.0207),) * 2
+    services = (Service("faces", "googlenet", 600.0, 66.0),)
+    rooms = Rooms(Deployment(services, serving_cluster("1x2080ti"), PartitionPlan(halves)))
+    assert [each.spare for each in rooms.turns] == pytest.approx([8 / 0.0207 - 300.0] * 2)
+    assert rooms.headroom("faces") == pytest.approx(668.7 - 600.0, abs=0.1)
 
 
 def test_headroom_is_that_of_all_slices_of_a_gpu() -> None:

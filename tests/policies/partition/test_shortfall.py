@@ -55,6 +55,14 @@ def test_what_is_promised_comes_in_first() -> None:
     assert "rest: requests a second: 499.7 against 500" in [str(each) for each in replace(of, plan=says).violations()]
 
 
+def test_of_a_full_network_who_asks_for_most_gives_way() -> None:
+    services = (images(300.0, "less"), images(380.0, "more"))
+    halves = tuple(Slice("node0", 0, 500, 3.0, (Turn(each.service_id, 8, 0.0207),), 0.0207) for each in services)
+    of = Deployment(services, serving_cluster("1x2080ti"), PartitionPlan(halves))
+    short = shortfall(halves, of.service, {"node0": of.latency["RTX2080Ti"]}, None)
+    assert short == pytest.approx({"more": 380.0 - (IMAGES - 300.0)})
+
+
 def test_the_check_does_not_believe_that_more_comes_in() -> None:
     of = planned("1x2080ti", images(700.0))
     says = PartitionPlan(of.plan.slices, {"faces": 31.0}, {"faces": ""}, of.plan.tail)

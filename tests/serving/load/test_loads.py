@@ -5,13 +5,16 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.serving.load.v2_server import Answer, serving
 
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.serving.load.agreement import compare
+from gpuyard.serving.load.figures import SentRequests
+from gpuyard.serving.load.log import ANSWERED, NoStatus
 from gpuyard.serving.load.questions import Counted
-from gpuyard.serving.load.run import LoadedModel, LoadOptions, run_load
+from gpuyard.serving.load.run import LoadedModel, LoadOptions, LoadResult, run_load
 from gpuyard.serving.load.target import Target
 from gpuyard.traces.arrivals import constant, poisson
 
@@ -36,6 +39,18 @@ def test_requests_of_all_clients_come_together_again(clients: int) -> None:
     assert rows["a"]["differences"] == rows["b"]["differences"] == []
     assert (result.requests.sent_s >= result.requests.due_s).all()
     assert not result.interrupted
+
+
+@pytest.mark.parametrize(
+    ("ended_s", "interrupted", "duration_s"),
+    [(0.4, False, 60.0), (61.5, False, 61.5), (0.4, True, 0.4), (np.nan, True, 60.0)],
+)
+def test_rates_are_over_the_time_that_a_load_has_lasted(ended_s: float, interrupted: bool, duration_s: float) -> None:
+    one, status = np.zeros(1), np.array([ANSWERED if ended_s == ended_s else NoStatus.NOT_DUE])
+    requests = SentRequests(np.zeros(1, np.int64), one, one, np.array([ended_s]), status)
+    result = LoadResult(Target.parse("localhost"), (BOTH[0],), requests, 60.0, 30.0, interrupted)
+    assert result.duration_s == duration_s
+    assert result.rows()[0]["answered_per_s"] == (status == ANSWERED).sum() / duration_s
 
 
 def test_refusals_and_failures_agree_with_the_servers_count() -> None:

@@ -99,6 +99,15 @@ def test_jobs_are_done_when_it_was_worked_out(policy: str) -> None:
     )
 
 
+def test_launches_are_counted_anew_after_a_drain_at_the_gate() -> None:
+    """Low has launched three of four when it finds the gate shut: after high it may launch the other three at once."""
+    done = run((LOW, replace(HIGH, arrivals_s=(0.25 * MS,))), "priority:sync=4").done()
+    low, high = (done.process.tolist().index(process) for process in (0, 1))
+    # Low drains from 0.3 to 6.3. High's two run from 6.1 on; low goes on at 8.3, and its last three end at 14.4.
+    assert [float(each) / MS for each in (done.finished_s[high], done.finished_s[low])] == pytest.approx([8.3, 14.6])
+    assert (done.syncs[low], done.preemptions[low]) == (0, 1)
+
+
 @pytest.mark.parametrize(("kernels", "kernel_ms"), [(246, 0.727), (247, 0.189), (913, 0.104), (1178, 0.03)])
 def test_the_interval_of_the_cost_model_is_nearly_the_best_of_a_sweep(kernels: int, kernel_ms: float) -> None:
     """Of the study's models: what an urgent job waits at worst, and how much longer the background job takes alone."""

@@ -44,6 +44,17 @@ def test_a_new_slice_begins_when_what_runs_on_its_gpu_has_ended() -> None:
     assert [(each.start_s, each.end_s) for each in server.spans] == [(0, 0.01)] + 3 * [(0.01, 0.06)]
 
 
+def test_a_new_slice_waits_for_all_that_still_runs_on_its_gpu() -> None:
+    before = deployed(SERVICES, [part(50, ("a", 1)), part(50, ("b", 1))], LATENCIES)
+    after = deployed(SERVICES, [part(100, ("a", 1))], LATENCIES)
+    server = open_server(before, requests(SERVICES, a=[0.0, 0.001], b=[0.0]))
+    server.run_until(0.010)
+    server.switch(after)
+    server.close()
+    # b's batch has ended at 20 ms, but a's has not: nothing begins on the whole GPU while a half of it is in use.
+    assert starts_and_ends(requests_table(server)) == [(0, 30), (0, 20), (30, 60)]
+
+
 def test_a_slice_that_stays_as_it_is_goes_on_without_a_break() -> None:
     before = deployed(SERVICES, [part(50, ("a", 1)), part(50, ("b", 1))], LATENCIES)
     after = deployed(SERVICES, [part(50, ("a", 4)), part(40, ("b", 1))], LATENCIES)

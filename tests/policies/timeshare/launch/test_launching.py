@@ -209,6 +209,13 @@ def test_accounts_credit_shares_and_charge_what_was_had() -> None:
     assert found == pytest.approx([-0.075, 0.025, 0.05])
 
 
+def test_what_somebody_is_owed_is_forgotten_while_it_wants_nothing() -> None:
+    accounts, shares = ShareAccounts(0.1), [0.5, 0.5]
+    accounts.settle([0.0, 0.0], [True, True], shares)
+    assert accounts.settle([0.010, 0.0], [True, True], shares) == pytest.approx([-0.005, 0.005])
+    assert accounts.settle([0.020, 0.0], [True, False], shares) == pytest.approx([-0.005, 0.0])
+
+
 @given(st.lists(st.tuples(st.floats(0, 0.01), st.floats(0, 0.01), st.booleans(), st.booleans()), max_size=30))
 def test_what_one_is_owed_others_owe(looks: list[tuple[float, float, bool, bool]]) -> None:
     """While nobody idles and no limit is reached, accounts sum to nothing."""
