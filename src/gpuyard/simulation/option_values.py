@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BeforeValidator, Field, InstanceOf, TypeAdapter, ValidationError
 
 from gpuyard.core import units
+from gpuyard.core.arguments import number_hint
 from gpuyard.core.cluster import MOST_GPUS
 from gpuyard.core.errors import InputError
+from gpuyard.profiles.checking import NOT_READ_AS_NUMBER
 from gpuyard.simulation.failure_file import Failure, read_failures
 from gpuyard.traces.filters import Range, size_range, time_range
 from gpuyard.traces.synthetic import MOST_JOBS
@@ -107,8 +109,10 @@ def checked(options: type, name: str, value: Any) -> Any:
     try:
         return _adapters(options)[name].validate_python(value)
     except ValidationError as error:
-        rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        raise InputError(rule[:1].lower() + rule[1:], field=name.removesuffix("_s"), value=value) from None
+        first = error.errors(include_url=False)[0]
+        rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        hint = number_hint(value) if first["type"] in NOT_READ_AS_NUMBER else None
+        raise InputError(rule[:1].lower() + rule[1:], field=name.removesuffix("_s"), value=value, hint=hint) from None
 
 
 @cache
