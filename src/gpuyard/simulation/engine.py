@@ -25,7 +25,7 @@ from gpuyard.simulation.compiling import load_kernels
 from gpuyard.simulation.node_order import NodeOrder
 from gpuyard.simulation.opening import find_policy, open_cluster
 from gpuyard.simulation.options import Options
-from gpuyard.simulation.simulated_cluster import Report, SimulatedCluster
+from gpuyard.simulation.simulated_cluster import ReportFinished, SimulatedCluster
 from gpuyard.simulation.speed_notes import speed_notes
 
 DEFAULTS = Options()
@@ -39,7 +39,7 @@ def simulate_cluster(
     *,
     zoo: Zoo | None = None,
     load: float | None = None,
-    progress: Report | None = None,
+    progress: ReportFinished | None = None,
 ) -> Run:
     """Run a workload on a cluster under a policy, in virtual time; the run is not yet saved."""
     check_fork()
