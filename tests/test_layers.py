@@ -1,7 +1,9 @@
 """Imports follow the rules of docs/architecture.md: downwards only, no strangers, nothing private, no circles."""
 
+import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,12 +22,19 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert circles(SOURCE) == []
 
 
-def test_no_two_classes_that_others_may_use_have_one_name() -> None:
-    found = Counter(
-        name
-        for file in SOURCE.rglob("*.py")
-        for name in re.findall(r"^class ([A-Z]\w*)", file.read_text(), re.MULTILINE)
-    )
+def _named(module: ast.Module) -> Iterator[str]:
+    """Classes and type aliases that others may use: names as classes have, but for type variables."""
+    for line in module.body:
+        if isinstance(line, ast.ClassDef):
+            yield line.name
+        elif isinstance(line, ast.Assign) and not ast.unparse(line.value).startswith(("TypeVar(", "ParamSpec(")):
+            yield from (each.id for each in line.targets if isinstance(each, ast.Name))
+
+
+def test_no_two_classes_or_aliases_that_others_may_use_have_one_name() -> None:
+    files = [file.read_text(encoding="utf-8") for file in SOURCE.rglob("*.py")]
+    found = Counter(name for file in files for name in _named(ast.parse(file)) if re.match(r"[A-Z]\w*[a-z]", name))
+    assert found["Floats"] == 1
     assert [name for name, times in found.items() if times > 1] == []
 
 

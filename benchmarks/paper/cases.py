@@ -15,7 +15,7 @@ from gpuyard import Options, Workload, generate, read_cluster, read_workload
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results.summary import jct_hours
 from gpuyard.simulation.engine import simulate_cluster
-from gpuyard.simulation.pool import Report, run_all
+from gpuyard.simulation.pool import ReportShare, run_all
 
 SHARED = Path(os.environ.get("GPUYARD_SHARED_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 """Where the original's recorded traces are, if anywhere."""
@@ -85,7 +85,7 @@ def run_cases(cases: Iterable[Case]) -> dict[Case, Figures]:
     return found
 
 
-def run_case(case: Case, report: Report) -> Figures:
+def run_case(case: Case, report: ReportShare) -> Figures:
     """Simulate one case."""
     cluster = read_cluster(f"{case.nodes}x8:cpus={case.cpus},memory={case.memory_gb}GB,storage={case.storage_mbps}MB/s")
     options = Options(

@@ -15,7 +15,7 @@ from gpuyard.policies.partition.latency import LatencyModel
 from gpuyard.policies.partition.planner import served_by
 from gpuyard.policies.partition.tail import USUAL_TAIL
 from gpuyard.profiles.inference import InferenceModel
-from gpuyard.simulation.pool import Report, run_all
+from gpuyard.simulation.pool import ReportShare, run_all
 
 POLICIES: dict[str, Elastic] = {
     "elastic": Elastic(),
@@ -77,7 +77,7 @@ def run_tasks(wanted: Sequence[Task]) -> Answers:
     return found
 
 
-def run_task(task: Task, report: Report) -> Answer:
+def run_task(task: Task, report: ReportShare) -> Answer:
     """Plan one."""
     policy = POLICIES[task.policy]
     if task.what == "family":

@@ -69,3 +69,18 @@ def test_what_a_snapshot_holds_twice_is_one_line(tmp_path: Path, capsys: pytest.
     assert end.value.code == 2
     assert "field holds: contradicts itself: 'job 7' cannot take 1000 thousandths of GPU 0, 99 GB of its memory" in told
     assert told.count("\n") == 1
+
+
+def test_with_nobody_in_the_queue_the_plan_is_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "idle.json"
+    nodes = [{"name": "a", "gpus": 4, "cpus": 12, "memory_gb": 250}]
+    file.write_text(json.dumps({"gpuyard": "snapshot/1", "now_s": 0, "nodes": nodes, "jobs": []}))
+    with pytest.raises(SystemExit) as end:
+        main(["decide", str(file), "--format", "json"])
+    assert not end.value.code
+    assert json.loads(capsys.readouterr().out) == {"start": [], "change": [], "stop": [], "wait": []}
+    with pytest.raises(SystemExit) as end:
+        main(["decide", str(file)])
+    told = capsys.readouterr()
+    assert not end.value.code
+    assert told.err == "nothing to do: everybody keeps what it has\n"

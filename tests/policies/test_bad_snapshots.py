@@ -45,7 +45,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "no version": (lambda s: s.pop("gpuyard"), "is not a snapshot of gpuyard"),
     "no time": (lambda s: s.pop("now_s"), "field now_s: is missing"),
     "no nodes": (lambda s: s.update(nodes=[]), "field nodes: a snapshot needs at least one node"),
-    "no jobs": (lambda s: s.update(jobs=[]), "field jobs: a snapshot needs at least one job"),
     "no GPUs": (
         lambda s: [s["jobs"][0].pop("holds"), *(n.update(gpus=0) for n in s["nodes"])],
         "a cluster needs at least one GPU",
@@ -144,7 +143,10 @@ CHANGES: dict[str, tuple[Change, str]] = {
         "field nodes.0.name: '\\ud800' input should be",
     ),
     "a lone surrogate as a tenant": (lambda s: s.update(quotas={"\ud800": 1}), "'\\ud800' is not text"),
-    "a text for a count": (lambda s: s["nodes"][0].update(gpus="2"), "field nodes.0.gpus: '2' input should be"),
+    "a text for a count": (
+        lambda s: s["nodes"][0].update(gpus="2"),
+        "field nodes.0.gpus: '2' input should be a valid integer. It is text: write 2 without quotes",
+    ),
     "a truth for a number": (lambda s: s["jobs"][1].update(gpus=True), "field jobs.1.gpus: True input should be"),
     "a number for a text": (lambda s: s["nodes"][0].update(name=3), "field nodes.0.name: 3 input should be"),
     "a list for an object": (lambda s: s["jobs"].append([]), "field jobs.2: [] input should be"),

@@ -13,12 +13,12 @@ from benchmarks.zoo.tables import read_table
 from gpuyard.profiles import GpuKind, OperationClass, OperationCosts, Work, find_gpu, gpu_kinds, operation_costs
 from gpuyard.profiles.costs import roofline
 from gpuyard.profiles.operation_files import BUNDLED
-from gpuyard.profiles.operations import Phase, default_flops
+from gpuyard.profiles.operations import PassDirection, default_flops
 from gpuyard.profiles.reading import load_yaml
 
 C = OperationClass
 MEASURED = [kind for kind in gpu_kinds() if kind.measured]
-PHASES: tuple[Phase, ...] = get_args(Phase)
+PHASES: tuple[PassDirection, ...] = get_args(PassDirection)
 GPT2_LAYER = Work(C.MATMUL, flops=2 * 8192 * 768 * 3072, bytes=4 * (8192 * 768 + 768 * 3072 + 8192 * 3072))
 
 

@@ -15,15 +15,15 @@ from typing import IO
 import pytest
 
 from gpuyard.core.errors import GpuyardError, InputError, MissingExtraError
-from gpuyard.simulation.pool import Report, run_all
+from gpuyard.simulation.pool import ReportShare, run_all
 
 
-def square(number: int, report: Report) -> int:
+def square(number: int, report: ReportShare) -> int:
     report(0.5)
     return number * number
 
 
-def fail(kind: str, report: Report) -> None:
+def fail(kind: str, report: ReportShare) -> None:
     errors: dict[str, Exception] = {
         "input": InputError("must be positive", field="gpus", value=-1),
         "extra": MissingExtraError("x", "ray"),
@@ -33,7 +33,7 @@ def fail(kind: str, report: Report) -> None:
     raise errors[kind]
 
 
-def die(number: int, report: Report) -> None:
+def die(number: int, report: ReportShare) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 

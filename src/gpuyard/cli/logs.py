@@ -11,7 +11,7 @@ from typing import Annotated, TextIO
 
 import typer
 
-from gpuyard.cli.queue import State
+from gpuyard.cli.queue import StateOption
 
 LOOK_S = 0.2
 BLOCK = 1 << 16
@@ -20,7 +20,7 @@ BLOCK = 1 << 16
 def logs(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Its id.")],
     *,
-    state: State = None,
+    state: StateOption = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job is over.")] = False,
 ) -> None:
     """Print what the processes of a job wrote, in all attempts; of several processes, one after the other."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal
 
-Rows = Sequence[dict[str, Any]]
+TableRows = Sequence[dict[str, Any]]
 
 
 class Format(StrEnum):
@@ -21,7 +21,7 @@ class Format(StrEnum):
     csv = "csv"
 
 
-def emit(rows: Rows, format: str, *, columns: Sequence[str] | None = None) -> None:
+def emit(rows: TableRows, format: str, *, columns: Sequence[str] | None = None) -> None:
     """Print rows to stdout; `columns` picks and orders them, by default all in order of appearance."""
     names = list(columns) if columns is not None else list(dict.fromkeys(name for row in rows for name in row))
     if format == Format.json:
@@ -74,7 +74,7 @@ def _human_number(value: float) -> str:
     return f"{value:.2f}" if size >= 1 or value == 0 else f"{value:.3g}"
 
 
-def _emit_csv(rows: Rows, names: list[str]) -> None:
+def _emit_csv(rows: TableRows, names: list[str]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
     for row in rows:
@@ -82,7 +82,7 @@ def _emit_csv(rows: Rows, names: list[str]) -> None:
         writer.writerow([json.dumps(cell) if isinstance(cell, (list, dict)) else cell for cell in cells])
 
 
-def _emit_table(rows: Rows, names: list[str]) -> None:
+def _emit_table(rows: TableRows, names: list[str]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -9,7 +9,7 @@ import typer
 
 from gpuyard.cli.output import Format, emit
 
-State = Annotated[
+StateOption = Annotated[
     Path | None, typer.Option("--state", metavar="DIR", help="The scheduler's state folder. [the only one running]")
 ]
 """Which scheduler is asked."""
@@ -17,7 +17,7 @@ State = Annotated[
 
 def queue(
     *,
-    state: State = None,
+    state: StateOption = None,
     every: Annotated[bool, typer.Option("--all", help="Finished jobs too.")] = False,
     format: Annotated[Format, typer.Option(help="How to print the jobs.")] = Format.table,
 ) -> None:

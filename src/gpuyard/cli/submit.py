@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from gpuyard.cli.output import say
-from gpuyard.cli.queue import State
+from gpuyard.cli.queue import StateOption
 
 
 def submit(
@@ -24,7 +24,7 @@ def submit(
     cpus: Annotated[float | None, typer.Option(metavar="N", help="CPUs that it can use.")] = None,
     tenant: Annotated[str, typer.Option(metavar="NAME", help="Whose it is.")] = "default",
     priority: Annotated[int, typer.Option(metavar="N", help="Higher goes first.")] = 0,
-    state: State = None,
+    state: StateOption = None,
 ) -> None:
     """Hand a job to a running scheduler.
 

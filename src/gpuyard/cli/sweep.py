@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from gpuyard.cli.output import Format, Rows, emit, say
+from gpuyard.cli.output import Format, TableRows, emit, say
 from gpuyard.cli.progress import Progress
 
 FIGURES = ("mean_jct_h", "p99_jct_h", "makespan_h", "gpu_use", "cpu_use", "error")
@@ -67,6 +67,6 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _columns(axes: Iterable[str], rows: Rows) -> list[str]:
+def _columns(axes: Iterable[str], rows: TableRows) -> list[str]:
     figures = [name for name in FIGURES if any(row.get(name) is not None for row in rows)]
     return [*axes, *figures]

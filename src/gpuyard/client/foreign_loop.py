@@ -8,7 +8,7 @@ import time
 from enum import Enum
 from pathlib import Path
 
-from gpuyard.client.saving import Save, Saver
+from gpuyard.client.saving import Saver, SaveTo
 from gpuyard.client.session import RANK, SOCKET, WORLD_SIZE, join_agent
 
 AGREE_EVERY = 10
@@ -26,7 +26,7 @@ class AfterStep(Enum):
 class ForeignLoop:
     """One process of a job whose loop asks `after` each step."""
 
-    def __init__(self, write: Save) -> None:
+    def __init__(self, write: SaveTo) -> None:
         session = join_agent()
         assert session is not None, "there is no agent to ask"
         self._session, self._saver = session, Saver(session, write)
@@ -80,7 +80,7 @@ class ForeignLoop:
         return self._asked % AGREE_EVERY == 0 and first_says(due)
 
 
-def join_loop(write: Save) -> ForeignLoop | None:
+def join_loop(write: SaveTo) -> ForeignLoop | None:
     """The loop of a process that an agent started; None without a scheduler."""
     return ForeignLoop(write) if os.environ.get(SOCKET) else None
 

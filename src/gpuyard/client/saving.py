@@ -12,8 +12,8 @@ from typing import Any
 from gpuyard.client.checkpoints import Checkpoints
 from gpuyard.client.session import CHECKPOINTS, RANK, SAVE_EVERY, SPEED, WORLD_SIZE, AgentSession
 
-Save = Callable[[Path], Any]
-Load = Callable[[Path], Any]
+SaveTo = Callable[[Path], Any]
+LoadFrom = Callable[[Path], Any]
 
 
 class Saver:
@@ -22,13 +22,13 @@ class Saver:
     Where all save, they do so after the same steps, which the lease names, and go on from one that all of them have.
     """
 
-    def __init__(self, session: AgentSession, save: Save | None, *, every_rank: bool = False) -> None:
+    def __init__(self, session: AgentSession, save: SaveTo | None, *, every_rank: bool = False) -> None:
         rank, base = os.environ[RANK], Path(os.environ[CHECKPOINTS])
         self._session = session
         own = [base / f"rank-{each}" for each in range(int(os.environ.get(WORLD_SIZE, "1")))] if every_rank else []
         self._together = len(own) > 1
         self._writes = every_rank or rank == "0"
-        self._write: Save | None = None
+        self._write: SaveTo | None = None
         self._written = -1
         """The step after which it wrote last, or began."""
         self._tried = -1
@@ -42,7 +42,7 @@ class Saver:
         """By the machine's monotonic clock; never where all processes save, after a step that the lease names."""
         self.save_by(save)
 
-    def save_by(self, save: Save | None) -> None:
+    def save_by(self, save: SaveTo | None) -> None:
         """From now on this writes the state, if there is anything to write it and this process is one that does."""
         if save is not None and self._writes:
             fresh, self._write = self._write is None, save
@@ -59,7 +59,7 @@ class Saver:
         self._written = self.found_step
         self._session.begin(self.found_step)
 
-    def begin(self, load: Load | None) -> None:
+    def begin(self, load: LoadFrom | None) -> None:
         """Load the newest sound checkpoint, if there is one, and begin there."""
         began = time.monotonic()
         path = self.find()

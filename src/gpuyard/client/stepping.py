@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import Any, Generic, TypeVar
 
 from gpuyard.client.measuring import RECORD, MeasuredSteps, length_of, of_loader
-from gpuyard.client.saving import Load, Save, Saver
+from gpuyard.client.saving import LoadFrom, Saver, SaveTo
 from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, RankName, join_agent
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ class LeaseEnded(SystemExit):
 
 
 def steps(
-    loader: Iterable[T], *, save: Save | None = None, load: Load | None = None, every_rank: bool = False,
+    loader: Iterable[T], *, save: SaveTo | None = None, load: LoadFrom | None = None, every_rank: bool = False,
     synthetic: bool = False,
 ) -> Iterable[T]:  # fmt: skip
     """Iterate over a loader as one step each, under a scheduler if there is one; without, this is the loader itself.
@@ -64,7 +64,9 @@ class FirstBatchAgain(Generic[T]):
 class Steps(Generic[T]):
     """The loader of a script that runs under a scheduler. It may be iterated over once for each epoch."""
 
-    def __init__(self, loader: Iterable[T], save: Save | None, load: Load | None, *, every_rank: bool = False) -> None:
+    def __init__(
+        self, loader: Iterable[T], save: SaveTo | None, load: LoadFrom | None, *, every_rank: bool = False
+    ) -> None:
         self._loader = loader
         self.over = False
         """Whether all steps of the job are done."""

@@ -27,13 +27,13 @@ def check_number(
     if not is_number or not -inf < value < inf or value < least or (whole and value != int(value)):
         bound = f", {least:g} or more" if least > -LARGEST else ""
         rule = f"must be a {'whole' if whole else 'finite'} number{bound}"
-        raise InputError(rule, field=field, value=value, hint=_as_number(value))
+        raise InputError(rule, field=field, value=value, hint=number_hint(value))
     if value > most:
         raise InputError(f"is beyond {most:g}", field=field, value=value)
 
 
-def _as_number(value: Any) -> str | None:
-    """What to write instead of a text that people read as a number; YAML takes 1e9 for one."""
+def number_hint(value: Any) -> str | None:
+    """What to write instead of a text that people read as a number: for YAML, 1e9 is a text."""
     try:
         number = float(value) if isinstance(value, str) else inf
     except ValueError:
@@ -70,7 +70,7 @@ def check_regular(path: str | PathLike[str]) -> None:
 def check_served(value: Any, field: str, said: str = "") -> None:
     """Raise InputError unless this can be a rate or a time of what is served; `said` ends the rule."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < inf:
-        raise InputError(f"must be a finite number above 0{said}", field=field, value=value, hint=_as_number(value))
+        raise InputError(f"must be a finite number above 0{said}", field=field, value=value, hint=number_hint(value))
     if value > MOST_SERVED:
         raise InputError(f"is beyond {MOST_SERVED:g}{said}", field=field, value=value)
 

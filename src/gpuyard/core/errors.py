@@ -84,7 +84,11 @@ class MissingLibraryError(GpuyardError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Say which known names are closest to a mistyped one, for use as a hint."""
     names = sorted(known)
-    close = get_close_matches(str(name).lower(), names, n=3, cutoff=0.5)
-    if close:
-        return "Did you mean " + " or ".join(repr(match) for match in close) + "?"
-    return "Known: " + ", ".join(names)
+    return closest(name, names) or "Known: " + ", ".join(names)
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """Ask whether a known name was meant that is close to this one; nothing if none is."""
+    spelled = {each.lower(): each for each in sorted(known, reverse=True)}
+    close = [spelled[match] for match in get_close_matches(str(name).lower(), sorted(spelled), n=3, cutoff=0.5)]
+    return "Did you mean " + " or ".join(repr(match) for match in close) + "?" if close else ""

@@ -21,7 +21,7 @@ PLAIN = {"": 1.0}
 LARGEST = 1e18
 """No number from outside may be larger; products of a few of them are still finite."""
 
-_AMOUNT = re.compile(r"^\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z/]*)\s*$")
+_AMOUNT = re.compile(r"^\s*((?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?)\s*([A-Za-z/]*)\s*$")
 
 
 def amount(text: str, units: dict[str, float], field: str) -> float:

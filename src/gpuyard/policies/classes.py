@@ -79,7 +79,7 @@ def job_classes(
     )
     pairs = [(one, share[k], kind.gpu_type) for one in members for k, kind in enumerate(cluster.kinds)]
     ladders = [_ladder(one, amounts, gpu_type) for one, amounts, gpu_type in pairs]
-    steps = np.full((len(ladders), max(len(table) for table in ladders), DEMANDS + 1), np.nan)
+    steps = np.full((len(ladders), max((len(table) for table in ladders), default=1), DEMANDS + 1), np.nan)
     for row, table in enumerate(ladders):
         steps[row, : len(table)] = table
     classes = Classes(
@@ -88,7 +88,7 @@ def job_classes(
         penalty=np.array([one.profile.spread_penalty for one in members]),
         ladders=steps,
         slowdown=_slowdowns(members, [kind.gpu_type for kind in cluster.kinds]),
-        stated=np.array([_stated(one, gpu_type) for one, _, gpu_type in pairs]),
+        stated=np.array([_stated(one, gpu_type) for one, _, gpu_type in pairs]).reshape(-1, DEMANDS + 1),
         surfaces=stacked([one.profile.surface(gpu_type) for one, _, gpu_type in pairs]),
     )
     return classes, job_class

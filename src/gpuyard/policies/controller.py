@@ -24,7 +24,7 @@ class World(Protocol[S_co, D_contra]):
         """Seconds on the world's own clock, by which its snapshots count."""
 
     def snapshot(self) -> S_co:
-        """What is there now; at least one job is."""
+        """What is there now; nobody has to be there."""
 
     def apply(self, decision: D_contra) -> None:
         """Carry a decision's plan out through the ledger; raises LedgerError where it takes what is not free."""

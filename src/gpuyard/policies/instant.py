@@ -46,8 +46,6 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
     """Put facts into arrays; raises InputError or LedgerError where they contradict each other."""
     if not facts.nodes:
         raise InputError("a snapshot needs at least one node", field="nodes")
-    if not facts.jobs:
-        raise InputError("a snapshot needs at least one job", field="jobs")
     check_facts(facts)
     cluster = _cluster(facts)
     workload = Workload.from_jobs((fact.job for fact in facts.jobs.values()), source="snapshot")

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints, Small
 from gpuyard.core.books import DEMANDS
-from gpuyard.core.cluster import Cluster
+from gpuyard.core.cluster import MOST_GPUS, Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.workload import Workload
 from gpuyard.policies.classes import QUANTUM, job_classes
@@ -99,12 +99,12 @@ def build_jobs(
         gpus=gpus,
         part=part,
         need=gpus * part,
-        widest=gpus.max(keepdims=True),
-        smallest=(gpus * part).min(keepdims=True),
+        widest=gpus.max(keepdims=True, initial=1),
+        smallest=(gpus * part).min(keepdims=True, initial=MOST_GPUS * WHOLE),
         size=np.where(part == usual, workload.gpus, gpus * part / WHOLE),
         tenant=workload.tenant.astype(np.int64),
         priority=workload.priority.astype(np.int64),
-        ranked=np.array([int(np.ptp(workload.priority) > 0)]),
+        ranked=np.array([int(np.any(workload.priority != workload.priority[:1]))]),
         types=types,
         type_speed=type_speed,
         iterations=np.where(

@@ -27,7 +27,8 @@ def recorded_speed(
     if gpu_type is not None:
         gpu_type = _known(gpu_type, cluster)
     masks, mask_of = np.unique(types, return_inverse=True)
-    homes = np.array([_home(cluster, int(mask), gpu_type) for mask in masks])[mask_of.reshape(-1)]
+    home_of = np.array([_home(cluster, int(mask), gpu_type) for mask in masks], dtype=np.int64)
+    homes = home_of[mask_of.reshape(-1)]
     pairs, which = np.unique(np.column_stack([job_class, homes]), axis=0, return_inverse=True)
     speeds = np.array([
         _recorded(classes.members[one], share[k], gpu_type or cluster.kinds[k].gpu_type) for one, k in pairs

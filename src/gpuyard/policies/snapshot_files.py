@@ -14,12 +14,14 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gpuyard.core.arguments import number_hint
 from gpuyard.core.cluster import RESOURCES, NodeKind
 from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.workload import Job
 from gpuyard.policies.facts import Facts, Holding, JobFact, NodeFact, own_thousandths
 from gpuyard.profiles import gpu_kind
+from gpuyard.profiles.checking import NOT_READ_AS_NUMBER
 from gpuyard.profiles.json_files import read_json
 from gpuyard.profiles.step_files import write_whole
 
@@ -224,4 +226,5 @@ def _as_input_error(error: ValidationError, path: str | Path) -> InputError:
     if first["type"] == "missing":
         return InputError("is missing", file=path, field=place)
     rule = first["msg"].removeprefix("Value error, ")
-    return InputError(rule[:1].lower() + rule[1:], file=path, field=place, value=first["input"])
+    hint = number_hint(first["input"]) if first["type"] in NOT_READ_AS_NUMBER else None
+    return InputError(rule[:1].lower() + rule[1:], file=path, field=place, value=first["input"], hint=hint)

@@ -6,7 +6,11 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gpuyard.core.arguments import number_hint
 from gpuyard.core.errors import InputError
+
+NOT_READ_AS_NUMBER = ("int_parsing", "int_type", "float_parsing", "float_type")
+"""What pydantic calls it where a number is wanted and something else is there."""
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -38,4 +42,5 @@ def _as_input_error(error: ValidationError, file: object, what: str) -> InputErr
         return InputError("is missing", file=file, field=field)
     rule = first["msg"].removeprefix("Value error, ")
     value = first["input"] if not isinstance(first["input"], dict) else None
-    return InputError(rule[0].lower() + rule[1:], file=file, field=field, value=value)
+    hint = number_hint(value) if first["type"] in NOT_READ_AS_NUMBER else None
+    return InputError(rule[0].lower() + rule[1:], file=file, field=field, value=value, hint=hint)

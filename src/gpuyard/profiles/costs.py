@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from gpuyard.core.gpus import GpuKind
 from gpuyard.profiles.operation_files import fitted_costs, roofline_error
-from gpuyard.profiles.operations import OperationClass, OperationCosts, Phase, roofline_rates
+from gpuyard.profiles.operations import OperationClass, OperationCosts, PassDirection, roofline_rates
 
 
 @lru_cache(maxsize=16)
@@ -18,7 +18,7 @@ def operation_costs(gpu: GpuKind) -> OperationCosts:
 def roofline(gpu: GpuKind) -> OperationCosts:
     """Return costs from the data sheet alone: a rough estimate, and marked as one."""
     error, error_p90 = roofline_error()
-    phases: tuple[Phase, Phase] = ("forward", "backward")
+    phases: tuple[PassDirection, PassDirection] = ("forward", "backward")
     return OperationCosts(
         gpu=gpu,
         rates={(phase, kind): roofline_rates(gpu, kind) for phase in phases for kind in OperationClass},

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpuyard.core.arrays import Floats
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU
 from gpuyard.profiles.gpus import gpu_key
@@ -16,7 +17,6 @@ from gpuyard.profiles.reading import load_yaml
 from gpuyard.profiles.serving_files import gpu_sharing_of, latency_of, serving_of
 from gpuyard.profiles.serving_parts import GpuSharing
 from gpuyard.profiles.step_files import MIB, steps_of
-from gpuyard.profiles.surface import Floats
 from gpuyard.profiles.synergy_files import synergy_content
 
 

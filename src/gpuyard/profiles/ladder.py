@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuyard.core.arrays import Floats
 from gpuyard.profiles.model import ModelProfile
-from gpuyard.profiles.surface import Floats, Surface, surface_speed
+from gpuyard.profiles.surface import Surface, surface_speed
 
 STEP = 1024
 """Amounts are multiples of 1/1024: sums and differences of such numbers are exact in binary."""
@@ -17,8 +18,8 @@ STEP = 1024
 STEPS_BEYOND = 4
 """Rows between the best on the measured GPU type and the best on a faster one."""
 
-Share = tuple[float, float, float]
-Row = tuple[float, float, float, float]
+GpuShare = tuple[float, float, float]
+LadderRow = tuple[float, float, float, float]
 
 
 class _Points(NamedTuple):
@@ -40,7 +41,7 @@ class _Points(NamedTuple):
         return surface_speed(*self.surface, cpus, memory_gb, storage_mbps)
 
 
-def ladder(profile: ModelProfile, share: Share, gpu_type: str = "") -> Floats:
+def ladder(profile: ModelProfile, share: GpuShare, gpu_type: str = "") -> Floats:
     """Return rows (cpus, memory_gb, storage_mbps, speed) per GPU, each faster than the one before and no cheaper.
 
     Row 0 is the guarantee: the cheapest allocation within the node's share per GPU that is as fast as the share.
@@ -54,7 +55,7 @@ def ladder(profile: ModelProfile, share: Share, gpu_type: str = "") -> Floats:
     return np.array(rows, dtype=np.float64)
 
 
-def demand_ladder(cpus: float, memory_gb: float, storage_mbps: float, share: Share) -> Floats:
+def demand_ladder(cpus: float, memory_gb: float, storage_mbps: float, share: GpuShare) -> Floats:
     """Return the ladder of a job that states its demand per GPU: its demand within the share, then ever more of it.
 
     Speed is 1.0 at the demand; below it the job slows down in proportion to its scarcest component. Each step doubles
@@ -77,7 +78,7 @@ LEAST_PART = 1 / 64
 """Of its demand: a job that its share would slow down more than so much climbs from here."""
 
 
-def _part_of(demand: Share, held: Sequence[float]) -> float:
+def _part_of(demand: GpuShare, held: Sequence[float]) -> float:
     """How fast a job is that lacks some of its demand: as its scarcest component."""
     return min((got / wanted for got, wanted in zip(held, demand, strict=True) if got < wanted), default=1.0)
 
@@ -106,7 +107,7 @@ def _turning_points(surface: Surface) -> list[float]:
     return [_up(cpus) for cpus in reached if cpus < np.inf]
 
 
-def _guarantee(points: _Points, share: Share) -> Row:
+def _guarantee(points: _Points, share: GpuShare) -> LadderRow:
     """Return the cheapest point within the share that is as fast as the share."""
     cpus, memory, storage = share
     target = points.at(cpus, memory, storage)
@@ -121,7 +122,7 @@ def _guarantee(points: _Points, share: Share) -> Row:
     return cpus, memory, storage, points.at(cpus, memory, storage)
 
 
-def _step_up(points: _Points, held: Row, level: float) -> Row:
+def _step_up(points: _Points, held: LadderRow, level: float) -> LadderRow:
     """Return the cheapest point that reaches a level of throughput and gives back nothing of what is held.
 
     A model may trade memory for CPUs; as a job that climbs keeps what it has, stepping down only ever frees.
@@ -162,7 +163,7 @@ def _first_reach(points: Floats, values: list[float], target: float) -> float:
     return float("inf")
 
 
-def _within(share: Share) -> Share:
+def _within(share: GpuShare) -> GpuShare:
     """Round a share down, so that what is given out never adds up to more than a node has."""
     cpus, memory, storage = (floor(amount * STEP) / STEP for amount in share)
     return cpus, memory, storage

@@ -9,6 +9,7 @@ from math import nan
 
 import numpy as np
 
+from gpuyard.core.arrays import Floats
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU, GpuSpeed, gpu_speed
 from gpuyard.profiles.gpus import gpu_key
@@ -16,7 +17,7 @@ from gpuyard.profiles.parts import MemoryProfile, Slowdown
 from gpuyard.profiles.serving_parts import BATCHES, LatencyProfile, ServingProfile
 from gpuyard.profiles.serving_store import bundled_serving
 from gpuyard.profiles.steps import StepProfile
-from gpuyard.profiles.surface import Floats, Surface, saturation_points, surface_speed
+from gpuyard.profiles.surface import Surface, saturation_points, surface_speed
 
 REFERENCE_SHARE = (3.0, 62.5, 62.5)
 """CPUs, GB and MB/s per GPU at which every profile's throughput is 1.0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpuyard.core.gpus import GpuKind
-from gpuyard.profiles.operations import OperationClass, OperationCosts, Phase, Rate, roofline_rates
+from gpuyard.profiles.operations import OperationClass, OperationCosts, PassDirection, Rate, roofline_rates
 from gpuyard.profiles.reading import bundled_yaml
 
 BUNDLED = "operations.yaml"
@@ -28,7 +28,7 @@ COEFFICIENTS: dict[OperationClass, tuple[str | None, str]] = {
 def fitted_costs(gpu: GpuKind) -> OperationCosts:
     """Return the costs fitted to the step times that were measured on a GPU kind."""
     fit = bundled_yaml(BUNDLED)["gpus"][gpu.key]
-    phases: tuple[Phase, Phase] = ("forward", "backward")
+    phases: tuple[PassDirection, PassDirection] = ("forward", "backward")
     return OperationCosts(
         gpu=gpu,
         rates={(phase, kind): _rate(gpu, kind, fit[phase]) for phase in phases for kind in OperationClass},

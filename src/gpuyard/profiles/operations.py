@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from gpuyard.core.gpus import GpuKind
 
-Phase = Literal["forward", "backward"]
+PassDirection = Literal["forward", "backward"]
 
 ROOFLINE_COMPUTE = 0.7
 """Share of the peak FLOP/s that an operation reaches where nothing better is known."""
@@ -71,16 +71,16 @@ class OperationCosts:
     """Seconds of every class of operation on one GPU kind."""
 
     gpu: GpuKind
-    rates: Mapping[tuple[Phase, OperationClass], Rate] = field(hash=False)
+    rates: Mapping[tuple[PassDirection, OperationClass], Rate] = field(hash=False)
     """For fp32."""
-    kernel_s: Mapping[Phase, float] = field(hash=False)
+    kernel_s: Mapping[PassDirection, float] = field(hash=False)
     origin: Literal["op-class", "roofline"]
     expected_error: float
     """Median error of the step time of a model that the rates were not fitted to, as a share."""
     expected_error_p90: float
     """Nine of ten such errors are below it."""
 
-    def seconds(self, work: Work, phase: Phase) -> float:
+    def seconds(self, work: Work, phase: PassDirection) -> float:
         """Return how long the GPU is busy with an operation."""
         rate = self.rates[phase, work.kind]
         compute = work.flops * self._flop_s(rate.flop_s, work)

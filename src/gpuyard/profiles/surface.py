@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gpuyard.core.arrays import Floats
 
 
 class Surface(NamedTuple):
@@ -29,6 +28,10 @@ class Surface(NamedTuple):
     """The top of the table; the top on this GPU type; storage MB/s that feed the top; storage MB/s that feed 1.0."""
 
 
+LIMITS = 4
+"""Numbers in `limits` of one surface."""
+
+
 def saturation_points(cpu_grid: Floats, table: Floats) -> Floats:
     """Return for each column of a table the first CPU point at which it reaches the table's top."""
     reached = table >= table.max()
@@ -40,14 +43,15 @@ def stacked(surfaces: Sequence[Surface]) -> Surface:
 
     Shorter grids go on to infinity with their last value: `surface_speed` gives the same result to the last bit.
     """
-    rows = max(len(surface.cpu_grid) for surface in surfaces)
-    columns = max(len(surface.memory_grid) for surface in surfaces)
+    count = len(surfaces)
+    rows = max((len(surface.cpu_grid) for surface in surfaces), default=0)
+    columns = max((len(surface.memory_grid) for surface in surfaces), default=0)
     return Surface(
-        np.stack([_padded(each.cpu_grid, rows, np.inf) for each in surfaces]),
-        np.stack([_padded(each.memory_grid, columns, np.inf) for each in surfaces]),
-        np.stack([_edged(each.table, rows, columns) for each in surfaces]),
-        np.stack([_padded(each.saturation, columns, each.saturation[-1]) for each in surfaces]),
-        np.stack([each.limits for each in surfaces]),
+        np.array([_padded(each.cpu_grid, rows, np.inf) for each in surfaces]).reshape(count, rows),
+        np.array([_padded(each.memory_grid, columns, np.inf) for each in surfaces]).reshape(count, columns),
+        np.array([_edged(each.table, rows, columns) for each in surfaces]).reshape(count, rows, columns),
+        np.array([_padded(each.saturation, columns, each.saturation[-1]) for each in surfaces]).reshape(count, columns),
+        np.array([each.limits for each in surfaces]).reshape(count, LIMITS),
     )
 
 

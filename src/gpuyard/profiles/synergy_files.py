@@ -26,7 +26,7 @@ LEAST_PART = 0.001
 _STAMP = re.compile(r"_\d\d-\w{3}-\d{4}-\(.*\)$")
 _PERF = re.compile(r"PERF_(?P<job>.+?)(?:_cpu_(?P<cpus>\d+)(?:\.0)?)?\.txt")
 
-Table = Mapping[int, Mapping[int, float]]
+CachedSpeeds = Mapping[int, Mapping[int, float]]
 """By CPUs, then by the percentage that is cached."""
 
 
@@ -35,8 +35,8 @@ class SynergyProfile:
     """What `profile.json` says."""
 
     iteration_s: Mapping[int, float]
-    epoch_s: Table
-    storage_mbps: Table
+    epoch_s: CachedSpeeds
+    storage_mbps: CachedSpeeds
 
     @property
     def data_gb(self) -> float:
@@ -99,7 +99,7 @@ def of_perf_files(paths: list[Path], texts: list[str]) -> tuple[str, SynergyProf
         jobs[named["job"]] = path
     if len(jobs) > 1:
         raise InputError(f"belongs to another job than {next(iter(jobs))}", file=list(jobs.values())[1])
-    one: Table = {cpus: {100: seconds} for cpus, seconds in iteration_s.items()}
+    one: CachedSpeeds = {cpus: {100: seconds} for cpus, seconds in iteration_s.items()}
     return next(iter(jobs)), SynergyProfile(iteration_s, one, {cpus: {100: 0.0} for cpus in one})
 
 

@@ -90,21 +90,21 @@ class _Costs:
         return self.start_s if ended is None else self.migration_s if ended == "moved" else self.restart_s
 
 
-Rows = Mapping[int | str, list[dict[str, Any]]]
+RowsByJob = Mapping[int | str, list[dict[str, Any]]]
 
 
-def _real_rows(run: Run) -> Rows:
+def _real_rows(run: Run) -> RowsByJob:
     return _grouped(run["attempts"].sort("attempt").iter_rows(named=True))
 
 
-def _simulated_rows(run: Run) -> Rows:
+def _simulated_rows(run: Run) -> RowsByJob:
     if run.jobs.height and not run.timeline.height:
         rule = "kept no timeline, so nothing tells where its jobs' time went"
         raise InputError(rule, file=run.path, hint="Make it again without --no-timeline")
     return _grouped(run.timeline.sort("start_s").iter_rows(named=True))
 
 
-def _grouped(rows: Iterable[dict[str, Any]]) -> Rows:
+def _grouped(rows: Iterable[dict[str, Any]]) -> RowsByJob:
     found: dict[int | str, list[dict[str, Any]]] = {}
     for row in rows:
         found.setdefault(row["job_id"], []).append(row)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from gpuyard.reports.phrases import percent
 
-Unit = Literal["hours", "seconds", "ms", "MiB", "share", "part", "rate", "number", "count"]
+MetricUnit = Literal["hours", "seconds", "ms", "MiB", "share", "part", "rate", "number", "count"]
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Metric:
 
     name: str
     title: str
-    unit: Unit
+    unit: MetricUnit
     less_is_better: bool = False
     compared: bool = True
 

@@ -52,6 +52,12 @@ def input_text(run: Run, key: str) -> str:
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
+def notes_in(run: Run) -> list[str]:
+    """Return what the run has to say beside its figures."""
+    notes = run.info.get("notes")
+    return [str(note) for note in notes] if isinstance(notes, list) else []
+
+
 def measured_jobs(run: Run) -> pl.DataFrame:
     """Return the jobs whose times count."""
     return run.jobs.filter(pl.col("measured"))

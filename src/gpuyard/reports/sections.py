@@ -18,7 +18,7 @@ from gpuyard.reports.markup import BEST, table, text
 from gpuyard.reports.metrics import JOB_METRICS, Metric
 from gpuyard.reports.pairing import unpaired
 from gpuyard.reports.phrases import CLOSE, count, hours, times
-from gpuyard.reports.run_facts import figure, input_text, load_of, measured_jobs
+from gpuyard.reports.run_facts import figure, input_text, load_of, measured_jobs, notes_in
 from gpuyard.results import WAIT_COLUMNS, Run
 
 LONGEST = 5
@@ -55,9 +55,10 @@ def header(title: str, runs: Sequence[Run]) -> str:
 
 
 def warnings(runs: Sequence[Run]) -> str:
-    """Return what makes the comparison unfair, if anything does."""
+    """Return what makes the comparison unfair, if anything does, and what the runs say about themselves."""
     lines = [line for peers in by_load(run for run in runs if "jobs" in run) for line in unpaired(peers)]
-    found = "".join(f"<p>{text(_capital(line))}.</p>" for line in [*lines, *mismatches(runs)])
+    lines += [f"{label}: {note}" for label, run in zip(run_labels(runs), runs, strict=True) for note in notes_in(run)]
+    found = "".join(f"<p>{text(_sentence(line))}</p>" for line in [*lines, *mismatches(runs)])
     return f'<div class="card warn"><h3>Read with care</h3>{found}</div>\n' if found else ""
 
 
@@ -155,5 +156,5 @@ def _swatch(color: str) -> str:
     return f'<span class="swatch" style="background: var(--s{SERIES.index(color) + 1})"></span>'
 
 
-def _capital(sentence: str) -> str:
-    return sentence[:1].upper() + sentence[1:]
+def _sentence(said: str) -> str:
+    return said[:1].upper() + said[1:] + ("" if said.endswith((".", "?")) else ".")

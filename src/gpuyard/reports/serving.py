@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from gpuyard.core.arrays import Floats
 from gpuyard.reports.chart_style import MUTED, SERIES, legend_above, new_figure, shorten
 from gpuyard.reports.kinds import run_labels
 from gpuyard.reports.markup import table, text
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 BINS = 240
 """Points of a line at most; none stands for less than a second."""
 
-Floats = NDArray[np.float64]
 _SHOWN = {"p50_ms": ("p50", SERIES[2]), "p90_ms": ("p90", SERIES[4]), "p99_ms": ("p99", SERIES[0])}
 
 

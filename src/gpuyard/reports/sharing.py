@@ -34,7 +34,7 @@ POINTS = 4000
 LETTER_POINTS, LINE_POINTS = 5.2, 9.0
 """Roughly how wide and high letters are beside a dot."""
 
-Point = tuple[float, float]
+ChartPoint = tuple[float, float]
 Box = tuple[float, float, float, float]
 
 
@@ -144,13 +144,13 @@ def trade_off(runs: Sequence[Run]) -> Figure:
     return canvas
 
 
-def _points(runs: Sequence[Run]) -> tuple[dict[Point, list[str]], str]:
+def _points(runs: Sequence[Run]) -> tuple[dict[ChartPoint, list[str]], str]:
     """Labels of runs by what they show, from left to right, a dot for all that look alike; and the option all set."""
     labels = run_labels(runs)
     beginnings = {label[: label.rfind("=") + 1] for label in labels}
     common = beginnings.pop() if len(beginnings) == 1 else ""
-    found: dict[Point, list[str]] = {}
-    first_there: dict[Point, Point] = {}
+    found: dict[ChartPoint, list[str]] = {}
+    first_there: dict[ChartPoint, ChartPoint] = {}
     for label, run in zip(labels, runs, strict=True):
         x, y = figure(run, "urgent_p50_ms"), figure(run, "background_slowdown")
         if x and y:
@@ -159,16 +159,16 @@ def _points(runs: Sequence[Run]) -> tuple[dict[Point, list[str]], str]:
     return dict(sorted(found.items())), common
 
 
-def _families(points: Mapping[Point, Sequence[str]]) -> list[list[Point]]:
+def _families(points: Mapping[ChartPoint, Sequence[str]]) -> list[list[ChartPoint]]:
     """Points of one policy that differ in the value of an option: those make a curve."""
-    found: dict[str, list[Point]] = {}
+    found: dict[str, list[ChartPoint]] = {}
     for point, labels in points.items():
         for beginning in {label[: label.rfind("=") + 1] for label in labels} - {""}:
             found.setdefault(beginning, []).append(point)
     return list(found.values())
 
 
-def _places(axes: Axes, points: Sequence[Point], names: Sequence[str]) -> list[Point]:
+def _places(axes: Axes, points: Sequence[ChartPoint], names: Sequence[str]) -> list[ChartPoint]:
     """Where each name goes, in points from its dot: the first place on which no other has been written."""
     scale = 72.0 / axes.figure.dpi
     dots = [(x * scale, y * scale) for x, y in axes.transData.transform(list(points))] if points else []

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gpuyard.reports.chart_style import FIXED, INK, MUTED, SERIES, legend_above, new_figure, shorten
 from gpuyard.reports.run_facts import cluster_of
-from gpuyard.reports.time_series import Held, Series, bin_edges, binned_rows, held_gpus, raster, series
+from gpuyard.reports.time_series import GpuSpans, Series, bin_edges, binned_rows, held_gpus, raster, series
 from gpuyard.results import Run
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def explain_who_ran_where(run: Run) -> str:
     return "One row a GPU, one colour a job. Blank: idle."
 
 
-def _gpu_rows(run: Run, held: Held, gpus: int) -> Figure:
+def _gpu_rows(run: Run, held: GpuSpans, gpus: int) -> Figure:
     edges = bin_edges(run, COLUMNS)
     grid = raster(held, gpus, edges)
     kinds, names = _kinds(run, grid)
@@ -102,7 +102,7 @@ def _gpu_rows(run: Run, held: Held, gpus: int) -> Figure:
     return canvas
 
 
-def _node_rows(run: Run, held: Held, gpus: int) -> Figure:
+def _node_rows(run: Run, held: GpuSpans, gpus: int) -> Figure:
     from matplotlib.colors import LinearSegmentedColormap
 
     sizes = cluster_of(run).node_gpus

@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import CPU
 from gpuyard.reports.run_facts import cluster_of, end_of
 from gpuyard.results import Run
 from gpuyard.results.summary import spans
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 BINS = 480
 """Points of a series: about one for every two pixels of a chart."""
@@ -83,7 +80,7 @@ def binned_rows(start: Floats, end: Floats, weight: Floats, edges: Floats, *, ro
 
 
 @dataclass(frozen=True)
-class Held:
+class GpuSpans:
     """One row for each GPU of each span: which GPU, when, and the row of the job in the run's jobs."""
 
     gpu: Ints
@@ -93,7 +90,7 @@ class Held:
     share: Floats
 
 
-def held_gpus(run: Run) -> Held:
+def held_gpus(run: Run) -> GpuSpans:
     """Take spans apart into single GPUs."""
     jobs = run.jobs.lazy().select("job_id", pl.col("gpus").clip(upper_bound=1.0).alias("share")).with_row_index("job")
     flat = (
@@ -105,7 +102,7 @@ def held_gpus(run: Run) -> Held:
         .filter(pl.col("gpu_ids").is_not_null())
         .collect()
     )
-    return Held(
+    return GpuSpans(
         gpu=flat["gpu_ids"].cast(pl.Int64).to_numpy(),
         start_s=flat["start_s"].to_numpy(),
         end_s=flat["end_s"].to_numpy(),
@@ -114,7 +111,7 @@ def held_gpus(run: Run) -> Held:
     )
 
 
-def raster(held: Held, gpus: int, edges: Floats) -> Ints:
+def raster(held: GpuSpans, gpus: int, edges: Floats) -> Ints:
     """Return GPUs by bins: the job that held the GPU at the middle of the bin, -1 where none did."""
     middles = (edges[:-1] + edges[1:]) / 2
     first = np.searchsorted(middles, held.start_s, side="left")

@@ -13,16 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from gpuyard.core.arrays import Floats
 from gpuyard.core.service import Service
 
 OUTCOMES = ("served", "late", "dropped", "refused")
 """What becomes of a request: answered in time, answered too late, given up while it waited, turned away at once."""
 _PERCENTILES = {"p50_ms": 50, "p90_ms": 90, "p99_ms": 99}
 _LEFT_OUT, _OF_FEW = 200, 100
-
-Floats = NDArray[np.float64]
 
 
 class StageFigures(NamedTuple):

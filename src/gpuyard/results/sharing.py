@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from gpuyard.core.arrays import Floats
 from gpuyard.profiles.step_files import write_whole
 from gpuyard.results.store import Run
-
-Floats = NDArray[np.float64]
 
 SLO_OF_ALONE = 1.6
 """The study's SLO, for jobs without one of their own: so many times the mean time that they take alone."""

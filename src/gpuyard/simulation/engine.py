@@ -25,7 +25,8 @@ from gpuyard.simulation.compiling import load_kernels
 from gpuyard.simulation.node_order import NodeOrder
 from gpuyard.simulation.opening import find_policy, open_cluster
 from gpuyard.simulation.options import Options
-from gpuyard.simulation.simulated_cluster import Report, SimulatedCluster
+from gpuyard.simulation.simulated_cluster import ReportFinished, SimulatedCluster
+from gpuyard.simulation.speed_notes import speed_notes
 
 DEFAULTS = Options()
 
@@ -38,7 +39,7 @@ def simulate_cluster(
     *,
     zoo: Zoo | None = None,
     load: float | None = None,
-    progress: Report | None = None,
+    progress: ReportFinished | None = None,
 ) -> Run:
     """Run a workload on a cluster under a policy, in virtual time; the run is not yet saved."""
     check_fork()
@@ -62,11 +63,12 @@ def simulate_cluster(
     summary = summarise(
         table, timeline, cluster, policy=policy.name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
     )
+    speeds = [] if options.faithful else speed_notes(world.workload, cluster, zoo, options.recorded_on)
     info = _inputs(cluster, workload, policy, options, load) | {
         "end_s": world.end_s,
         "decisions": world.decisions,
         "starved_starts": world.starved_starts,
-        "notes": [*world.notes, *_starvation(world.starved_starts, options)],
+        "notes": [*speeds, *world.notes, *_starvation(world.starved_starts, options)],
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
     }

@@ -12,7 +12,7 @@ from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import Zoo
 from gpuyard.simulation.options import Options
 from gpuyard.simulation.published_cluster import PublishedCluster
-from gpuyard.simulation.simulated_cluster import Report, SimulatedCluster
+from gpuyard.simulation.simulated_cluster import ReportFinished, SimulatedCluster
 
 
 def find_policy(name: str, options: Options) -> Policy:
@@ -34,7 +34,12 @@ def find_policy(name: str, options: Options) -> Policy:
 
 
 def open_cluster(
-    cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo, report: Report | None = None
+    cluster: Cluster,
+    workload: Workload,
+    policy: Policy,
+    options: Options,
+    zoo: Zoo,
+    report: ReportFinished | None = None,
 ) -> SimulatedCluster:
     """The simulated world of these inputs, before its first decision."""
     if options.faithful:

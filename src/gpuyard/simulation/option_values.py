@@ -10,8 +10,10 @@ from typing import Annotated, Any, Literal, get_type_hints
 from pydantic import BeforeValidator, Field, InstanceOf, TypeAdapter, ValidationError
 
 from gpuyard.core import units
+from gpuyard.core.arguments import number_hint
 from gpuyard.core.cluster import MOST_GPUS
 from gpuyard.core.errors import InputError
+from gpuyard.profiles.checking import NOT_READ_AS_NUMBER
 from gpuyard.simulation.failure_file import Failure, read_failures
 from gpuyard.traces.filters import Range, size_range, time_range
 from gpuyard.traces.synthetic import MOST_JOBS
@@ -84,21 +86,21 @@ def _failures(value: Any) -> Any:
 
 Name = Annotated[str, Field(min_length=1)]
 Seed = Annotated[int, Field(ge=0)]
-Arrivals = Literal["exponential", "trace", "static"]
+WorkloadArrivals = Literal["exponential", "trace", "static"]
 Seconds = Annotated[float, _read(units.seconds), Field(ge=0, allow_inf_nan=False)]
 RoundSeconds = Annotated[Seconds, Field(ge=0.001)]
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
-Patience = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, _read(_starvation)]
-Rate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+StarvationLimit = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, _read(_starvation)]
+FailureRate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Split = Annotated[tuple[float, float, float], BeforeValidator(_split)]
-Window = Annotated[tuple[int, int] | None, BeforeValidator(_window)]
-Jobs = Annotated[int, Field(gt=0, le=MOST_JOBS)]
-Sizes = Annotated[Range | None, _read(size_range)]
+TaskSplit = Annotated[tuple[float, float, float], BeforeValidator(_split)]
+JobWindow = Annotated[tuple[int, int] | None, BeforeValidator(_window)]
+JobCount = Annotated[int, Field(gt=0, le=MOST_JOBS)]
+GpuCounts = Annotated[Range | None, _read(size_range)]
 Times = Annotated[Range | None, _read(time_range)]
 Texts = Annotated[tuple[str, ...], BeforeValidator(_texts)]
-Gpus = Annotated[float, Field(ge=0, le=MOST_GPUS, allow_inf_nan=False)]
-Quota = Annotated[Mapping[str, Gpus], BeforeValidator(_quota)]
+GpuQuota = Annotated[float, Field(ge=0, le=MOST_GPUS, allow_inf_nan=False)]
+Quota = Annotated[Mapping[str, GpuQuota], BeforeValidator(_quota)]
 Failures = Annotated[tuple[InstanceOf[Failure], ...], BeforeValidator(_failures)]
 
 
@@ -107,8 +109,10 @@ def checked(options: type, name: str, value: Any) -> Any:
     try:
         return _adapters(options)[name].validate_python(value)
     except ValidationError as error:
-        rule = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        raise InputError(rule[:1].lower() + rule[1:], field=name.removesuffix("_s"), value=value) from None
+        first = error.errors(include_url=False)[0]
+        rule = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        hint = number_hint(value) if first["type"] in NOT_READ_AS_NUMBER else None
+        raise InputError(rule[:1].lower() + rule[1:], field=name.removesuffix("_s"), value=value, hint=hint) from None
 
 
 @cache

@@ -51,12 +51,14 @@ class Options:
         "fifo+tune", "POLICY", "ORDER+ALLOCATE, or path/to/file.py:Name; repeat for several. [fifo+tune]", many=True
     )
     load: values.PositiveRate | None = _option(None, "RATE", "Jobs an hour to make; repeat for several. [9]", many=True)
-    split: values.Split = _option((20.0, 70.0, 10.0), "A,B,C", "Percent of image, language and speech jobs. [20,70,10]")
+    split: values.TaskSplit = _option(
+        (20.0, 70.0, 10.0), "A,B,C", "Percent of image, language and speech jobs. [20,70,10]"
+    )
     seed: values.Seed = _option(42, "N", "Of everything that is drawn. [42]")
-    jobs: values.Jobs | None = _option(
+    jobs: values.JobCount | None = _option(
         None, "N", "How many jobs to make, or to read at most; without --window all of them count. [8000]"
     )
-    window: values.Window = _option(
+    window: values.JobWindow = _option(
         None,
         "FIRST:LAST",
         "Jobs whose times count, as in 4000:5000, or all. Made jobs go on arriving until these have finished. "
@@ -64,11 +66,11 @@ class Options:
     )
     multi_gpu: bool | None = _option(None, "--multi-gpu/--single-gpu", "Jobs of several GPUs, or one GPU each.")
     small: bool = _option(False, "--small", "Make shorter jobs: half an hour to eight hours.")
-    arrivals: values.Arrivals | None = _option(
+    arrivals: values.WorkloadArrivals | None = _option(
         None, "HOW", "exponential (drawn), trace (as recorded) or static (at once)."
     )
     static: bool = _option(False, "--static", "All jobs are there at the start.")
-    gpus: values.Sizes = _option(None, "MIN:MAX", "Only jobs of so many GPUs.")
+    gpus: values.GpuCounts = _option(None, "MIN:MAX", "Only jobs of so many GPUs.")
     between_s: values.Times = _option(
         None, "FROM:UNTIL", "Only jobs that arrive in this time, as in 2d:9d; the clock starts with it."
     )
@@ -78,7 +80,7 @@ class Options:
     recorded_on: str | None = _option(None, "GPU_TYPE", "The GPUs on which recorded durations were measured.")
     placement: str | None = _option(None, "NAME", "first-fit, consolidating or best-fit.")
     faithful: bool = _option(False, "--faithful", "As the original program does it, faults and all.")
-    starvation_s: values.Patience = _option(
+    starvation_s: values.StarvationLimit = _option(
         None, "none|TIME", "A job that has waited so long goes first. [none; 1000h with --faithful]"
     )
     round_s: values.RoundSeconds = _option(300.0, "TIME", "Time between two decisions. [5m]")
@@ -90,7 +92,7 @@ class Options:
     checkpoint_every_s: values.PositiveSeconds = _option(1800.0, "TIME", "Time between two checkpoints. [30m]")
     checkpoint_cost_s: values.Seconds = _option(0.0, "TIME", "Time a checkpoint takes. [0]")
     failures: values.Failures = _option((), "FILE", "CSV of node failures: node,at,down.")
-    failure_rate: values.Rate = _option(0.0, "RATE", "Failures per node and year, drawn. [0]")
+    failure_rate: values.FailureRate = _option(0.0, "RATE", "Failures per node and year, drawn. [0]")
     repair_time_s: values.PositiveSeconds = _option(4 * 3600.0, "TIME", "Mean time until a failed node is back. [4h]")
     quota: values.Quota = _option({}, "TENANT=GPUS", "Most GPUs a tenant may hold; repeat for several.", many=True)
     opt_time_limit_s: values.PositiveSeconds = _option(2.0, "TIME", "Time the solver may take for one decision. [2s]")

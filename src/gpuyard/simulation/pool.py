@@ -25,7 +25,7 @@ from gpuyard.core.interrupts import ending_interrupts, interrupts_held_back
 T = TypeVar("T")
 R = TypeVar("R")
 
-Report = Callable[[float], None]
+ReportShare = Callable[[float], None]
 """Called by a task with the share of it that is done, 0 to 1."""
 
 GRACE_S = 5.0
@@ -53,7 +53,7 @@ def cores() -> int:
 
 
 def run_all(
-    work: Callable[[T, Report], R],
+    work: Callable[[T, ReportShare], R],
     tasks: Sequence[T],
     *,
     processes: int | None = None,
@@ -71,7 +71,7 @@ def run_all(
 
 
 def _run_here(
-    work: Callable[[T, Report], R], tasks: Sequence[T], progress: Callable[[float], None]
+    work: Callable[[T, ReportShare], R], tasks: Sequence[T], progress: Callable[[float], None]
 ) -> Iterator[TaskEnd[R]]:
     for index, task in enumerate(tasks):
         try:
@@ -87,7 +87,7 @@ class _Pool(Generic[T, R]):
     """Workers, each with a pipe; a task is sent when a worker is free."""
 
     def __init__(
-        self, work: Callable[[T, Report], R], tasks: Sequence[T], count: int, progress: Callable[[float], None]
+        self, work: Callable[[T, ReportShare], R], tasks: Sequence[T], count: int, progress: Callable[[float], None]
     ) -> None:
         self._tasks, self._progress = tasks, progress
         self._waiting = iter(range(len(tasks)))
@@ -110,7 +110,7 @@ class _Pool(Generic[T, R]):
             with interrupts_held_back():  # or a second one would leave workers running
                 self._stop()
 
-    def _hire(self, work: Callable[[T, Report], R]) -> None:
+    def _hire(self, work: Callable[[T, ReportShare], R]) -> None:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(theirs, work), daemon=True)
@@ -172,7 +172,7 @@ def _died(process: BaseProcess, index: int) -> GpuyardError:
     return GpuyardError(f"a worker process ended with {cause} during task {index + 1}{hint}")
 
 
-def _serve(pipe: Connection, work: Callable[[Any, Report], Any]) -> None:
+def _serve(pipe: Connection, work: Callable[[Any, ReportShare], Any]) -> None:
     """Do tasks as they come until told to stop, which interrupts the task."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(KeyboardInterrupt, EOFError, BrokenPipeError), ending_interrupts():
@@ -188,7 +188,7 @@ def _end_with_parent() -> None:
         signal.pthread_kill(task, signal.SIGTERM)  # to the thread that may be asleep
 
 
-def _attempt(work: Callable[[Any, Report], Any], task: Any, report: Report) -> tuple[str, Any]:
+def _attempt(work: Callable[[Any, ReportShare], Any], task: Any, report: ReportShare) -> tuple[str, Any]:
     try:
         return "value", work(task, report)
     except GpuyardError as error:

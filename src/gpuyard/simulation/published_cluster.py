@@ -15,7 +15,7 @@ from gpuyard.profiles import Zoo
 from gpuyard.simulation import job_lines
 from gpuyard.simulation.options import Options
 from gpuyard.simulation.published_events import EventQueue, is_replay
-from gpuyard.simulation.simulated_cluster import BuildJobs, Report, SimulatedCluster
+from gpuyard.simulation.simulated_cluster import BuildJobs, ReportFinished, SimulatedCluster
 
 
 class PublishedCluster(SimulatedCluster):
@@ -23,7 +23,7 @@ class PublishedCluster(SimulatedCluster):
 
     def __init__(
         self, cluster: Cluster, workload: Workload, build: BuildJobs, policy: Policy, options: Options,
-        zoo: Zoo, report: Report | None = None,
+        zoo: Zoo, report: ReportFinished | None = None,
     ) -> None:  # fmt: skip
         self.credit_s = options.round_s
         # Jobs with equal keys go by arrival and then as they stood in the last round, not by their number.

@@ -32,7 +32,7 @@ from gpuyard.simulation.plan_commit import commit
 from gpuyard.simulation.recorder import Recorder
 from gpuyard.simulation.stalls import ArrivalWatch, StallWatch
 
-Report = Callable[[int, int], None]
+ReportFinished = Callable[[int, int], None]
 """Called now and then with the number of measured jobs that have finished, and of all that are measured."""
 
 BuildJobs = Callable[[Workload], Jobs]
@@ -50,7 +50,7 @@ class SimulatedCluster:
 
     def __init__(
         self, cluster: Cluster, workload: Workload, build: BuildJobs, policy: Policy, options: Options,
-        zoo: Zoo, report: Report | None = None,
+        zoo: Zoo, report: ReportFinished | None = None,
     ) -> None:  # fmt: skip
         self.cluster, self.workload, self.policy, self.options = cluster, workload, policy, options
         self._build, self._zoo, self._report = build, zoo, report

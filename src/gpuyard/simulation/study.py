@@ -25,7 +25,7 @@ from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
 from gpuyard.simulation.opening import find_policy
 from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
-from gpuyard.simulation.pool import Report, TaskEnd, run_all
+from gpuyard.simulation.pool import ReportShare, TaskEnd, run_all
 
 _DEFAULTS = Options()
 
@@ -75,7 +75,7 @@ class Study:
     load: float | None
     """Jobs an hour, as the results are labelled; none: as they arrive."""
 
-    def run(self, report: Report = lambda _: None) -> Run:
+    def run(self, report: ReportShare = lambda _: None) -> Run:
         """Simulate."""
         return simulate_cluster(
             self.cluster, self.workload, self.policy, self.options, zoo=self.zoo, load=self.load,
@@ -119,7 +119,7 @@ class Task:
 
 
 def save_all(
-    tasks: Sequence[Task], *, processes: int | None = None, progress: Report = lambda _: None
+    tasks: Sequence[Task], *, processes: int | None = None, progress: ReportShare = lambda _: None
 ) -> Generator[TaskEnd[dict[str, Any]], None, None]:
     """Simulate and save on processes of this machine, and yield the figures as they come.
 
@@ -132,7 +132,7 @@ def save_all(
             tidy(folder)
 
 
-def run_and_save(task: Task, report: Report) -> dict[str, Any]:
+def run_and_save(task: Task, report: ReportShare) -> dict[str, Any]:
     """Simulate, save the run and return its figures: the work of one process."""
     place = reserve(task.folder, overwrite=True) if task.replace else reserve_next(task.folder)
     with place as reserved:  # before the work: a name that cannot be had should not cost minutes

@@ -14,7 +14,7 @@ from gpuyard._version import __version__
 from gpuyard.core.errors import WriteError
 from gpuyard.results import load_run
 from gpuyard.results.encoding import parquet_bytes
-from gpuyard.simulation.pool import Report, TaskEnd
+from gpuyard.simulation.pool import ReportShare, TaskEnd
 from gpuyard.simulation.study import Task, prepare, run_study, save_all
 from gpuyard.simulation.sweep_file import Point
 
@@ -24,7 +24,7 @@ Runner = Callable[[Sequence[Point]], Generator[TaskEnd[dict[str, Any]], None, No
 _SPACE = "Finished runs are kept; free some space and run the same command again"
 
 
-def on_processes(processes: int | None = None, progress: Report = lambda _: None) -> Runner:
+def on_processes(processes: int | None = None, progress: ReportShare = lambda _: None) -> Runner:
     """Run points on processes of this machine."""
 
     def runner(points: Sequence[Point]) -> Generator[TaskEnd[dict[str, Any]], None, None]:
@@ -34,7 +34,7 @@ def on_processes(processes: int | None = None, progress: Report = lambda _: None
     return runner
 
 
-def on_ray(progress: Report = lambda _: None) -> Runner:
+def on_ray(progress: ReportShare = lambda _: None) -> Runner:
     """Run points on a Ray cluster; runs are saved here."""
 
     def runner(points: Sequence[Point]) -> Generator[TaskEnd[dict[str, Any]], None, None]:

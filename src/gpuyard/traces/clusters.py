@@ -9,7 +9,7 @@ from os import fspath
 from pathlib import Path
 from typing import Any
 
-from gpuyard.core.arguments import check_path
+from gpuyard.core.arguments import check_path, number_hint
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.units import GB_PER_MIB, LARGEST
@@ -128,7 +128,8 @@ def _group(source: Source, record: Record) -> NodeGroup:
         text = name == "gpu_type"
         if not isinstance(value, str if text else (int, float)) or isinstance(value, bool):
             rule = f"must be {'text' if text else 'a number'}"
-            raise InputError(rule, file=source.name, row=record.row, field=name, value=value)
+            hint = None if text else number_hint(value)
+            raise InputError(rule, file=source.name, row=record.row, field=name, value=value, hint=hint)
         if not isinstance(value, str) and not abs(value) <= LARGEST:
             rule = f"must be a finite number, at most {LARGEST:g}"
             raise InputError(rule, file=source.name, row=record.row, field=name, value=value)

@@ -14,7 +14,7 @@ from gpuyard.core.errors import InputError, nearest
 
 # ruff: noqa: S311 - reproducible draws, no secrets
 
-Arrivals = Literal["exponential", "static"]
+DrawnArrivals = Literal["exponential", "static"]
 Durations = Literal["exponential", "small"]
 
 SIZE_STREAM = 1
@@ -27,9 +27,11 @@ _EXPONENTS: dict[str, tuple[tuple[float, float], tuple[float, float]]] = {
 """For 80 % and for 20 % of the jobs, between which powers of 10 the minutes lie."""
 
 
-def arrivals(count: int, mode: Arrivals = "exponential", *, load: float = 9.0, seed: int = 42) -> NDArray[np.float64]:
+def arrivals(
+    count: int, mode: DrawnArrivals = "exponential", *, load: float = 9.0, seed: int = 42
+) -> NDArray[np.float64]:
     """Return arrival times in seconds: a Poisson stream of `load` jobs an hour, or all at once a millisecond apart."""
-    check(mode, Arrivals, "arrivals")
+    check(mode, DrawnArrivals, "arrivals")
     if mode == "static":
         return np.array([round(0.001 * job, 3) for job in range(count)])
     if not 0 < load < float("inf"):

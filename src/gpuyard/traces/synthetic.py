@@ -26,7 +26,7 @@ def generate(
     split: Split = DEFAULT_SPLIT,
     seed: int = 42,
     multi_gpu: bool = False,
-    arrivals: draws.Arrivals = "exponential",
+    arrivals: draws.DrawnArrivals = "exponential",
     durations: draws.Durations = "exponential",
     assignment: Assignment = "overall",
     zoo: Zoo | None = None,
@@ -48,7 +48,7 @@ class WorkloadGenerator:
     split: Split
     seed: int
     multi_gpu: bool
-    arrivals: draws.Arrivals
+    arrivals: draws.DrawnArrivals
     durations: draws.Durations
     assignment: Assignment
     zoo: Zoo | None
@@ -72,7 +72,7 @@ class WorkloadGenerator:
 
 
 def with_arrivals(
-    workload: Workload, mode: draws.Arrivals = "exponential", *, load: float = 9.0, seed: int = 42
+    workload: Workload, mode: draws.DrawnArrivals = "exponential", *, load: float = 9.0, seed: int = 42
 ) -> Workload:
     """Return the same jobs in the same order, arriving anew; in a drawn stream they come again after the last."""
     if mode == "exponential":

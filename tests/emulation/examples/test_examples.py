@@ -27,7 +27,7 @@ def test_copies_cost_at_least_what_the_gpu_and_the_profile_say() -> None:
 def test_stalls_are_printed_by_cores_and_by_disk(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def throughput(models: tuple[str, ...], loaders: tuple[str, ...]) -> stalls.Rates:
+    def throughput(models: tuple[str, ...], loaders: tuple[str, ...]) -> stalls.LoaderRates:
         return {model: {loader: 50.0 if "@" in loader else 200.0 for loader in loaders} for model in models}
 
     monkeypatch.setattr(stalls, "throughput", throughput)

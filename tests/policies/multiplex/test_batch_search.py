@@ -6,11 +6,11 @@ from math import exp
 import numpy as np
 import pytest
 
-from gpuyard.policies.multiplex.batch_grid import Batches, BatchRange, fitting_batches
+from gpuyard.policies.multiplex.batch_grid import BatchRange, BatchSizes, fitting_batches
 from gpuyard.policies.multiplex.batch_search import MOST_MEASUREMENTS, BatchSearch
 from gpuyard.policies.multiplex.gaussian import GaussianProcess
 
-Surface = Callable[[Batches], float]
+Surface = Callable[[BatchSizes], float]
 Random = np.random.Generator
 
 
@@ -50,7 +50,7 @@ def test_a_noisy_measurement_is_not_believed_to_the_last_digit() -> None:
     assert mean == pytest.approx([0.3, 0.3], abs=0.05)
 
 
-def convex(random: Random, axes: int, start: Batches) -> Surface:
+def convex(random: Random, axes: int, start: BatchSizes) -> Surface:
     """A bowl with its lowest point anywhere within an octave, turned and stretched."""
     lowest, turned = random.uniform(-1, 1, axes), random.normal(size=(axes, axes)) / 4
     bowl = turned @ turned.T + np.eye(axes) * random.uniform(0.05, 0.5)
@@ -59,18 +59,18 @@ def convex(random: Random, axes: int, start: Batches) -> Surface:
     )
 
 
-def monotone(random: Random, axes: int, start: Batches) -> Surface:
+def monotone(random: Random, axes: int, start: BatchSizes) -> Surface:
     """A slope, up or down for each task."""
     slope = random.normal(size=axes) / 2
     return lambda batches: float(slope @ (np.log2(batches) - np.log2(start)))
 
 
-def training(random: Random, axes: int, start: Batches) -> Surface:
+def training(random: Random, axes: int, start: BatchSizes) -> Surface:
     """Tasks with a fixed cost of a step, a noise scale, and neighbours that slow them down by their batch."""
     fixed, scale = random.uniform(0.1, 0.9, axes), 2 ** random.uniform(-3, 3, axes)
     effect, power = random.uniform(0, 0.8, (axes, axes)), random.uniform(0.2, 1.0)
 
-    def loss(batches: Batches) -> float:
+    def loss(batches: BatchSizes) -> float:
         ratio = np.array(batches) / np.array(start)
         slowdown = effect @ ratio**power - np.diag(effect) * ratio**power
         step = (fixed + (1 - fixed) * ratio) * (1 + slowdown)
@@ -81,7 +81,9 @@ def training(random: Random, axes: int, start: Batches) -> Surface:
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 @pytest.mark.parametrize("make", [convex, monotone, training])
-def test_it_comes_within_five_percent_of_the_best(make: Callable[[Random, int, Batches], Surface], axes: int) -> None:
+def test_it_comes_within_five_percent_of_the_best(
+    make: Callable[[Random, int, BatchSizes], Surface], axes: int
+) -> None:
     random = np.random.default_rng(17)
     for _ in range(20):
         ranges = [BatchRange.around(int(2 ** random.integers(3, 11))) for _ in range(axes)]

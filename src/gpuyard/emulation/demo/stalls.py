@@ -14,15 +14,15 @@ DECODE_MS = 1e3 / 174
 CACHED = 0.35
 """Share of the files that is in memory, as in the study of fetch stalls."""
 
-Rates = dict[str, dict[str, float]]
+LoaderRates = dict[str, dict[str, float]]
 """Images per second by model and loader."""
 
 
-def throughput(models: Sequence[str], loaders: Sequence[str], *, gpu: str = "V100", steps: int = 12) -> Rates:
+def throughput(models: Sequence[str], loaders: Sequence[str], *, gpu: str = "V100", steps: int = 12) -> LoaderRates:
     """Train each model from each loader: so many workers, as in `6`, and a disk of so many MB/s, as in `6@90`."""
     options = ("--decode-ms", DECODE_MS, "--cached", CACHED, "--steps", steps)
     with Program("train_files", *options, "--model", *models, "--loader", *loaders, gpus=gpu) as program:
-        rates: Rates = {model: {} for model in models}
+        rates: LoaderRates = {model: {} for model in models}
         for row in program.results():
             rates[row["model"]][row["loader"]] = row["images_per_s"]
     return rates

@@ -21,7 +21,7 @@ from gpuyard.emulation.exchange import SLOTS, Exchange, LostRankError, Post
 from gpuyard.emulation.torch.payload import Blob, pack, unpack
 from gpuyard.emulation.torch.state import state
 
-Rows = dict[int, list[Blob]]
+BlobsByRank = dict[int, list[Blob]]
 """What each rank gave, by rank."""
 
 _CHECKED = ("all_reduce", "reduce", "broadcast", "reduce_scatter")
@@ -37,7 +37,7 @@ class CollectivePlan:
     seconds: float
     sources: Sequence[int]
     """Ranks whose arrival this one has to wait for."""
-    deliver: Callable[[Rows], None]
+    deliver: Callable[[BlobsByRank], None]
     """Fills the results with values, where there are any."""
     gives: Sequence[Blob] = ()
     results: Sequence[torch.Tensor] = field(default_factory=list)

@@ -20,9 +20,9 @@ from gpuyard.emulation.torch.operation_results import compute, give
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import EmulatedTensor, layouts
 
-Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+OperationHandler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 
-SPECIAL: dict[Any, Handler] = {}
+SPECIAL: dict[Any, OperationHandler] = {}
 """Operations that do more than make shapes; `specials` fills it. A handler may return NotImplemented."""
 
 CROSSING: set[Any] = set()

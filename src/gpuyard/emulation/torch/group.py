@@ -13,7 +13,7 @@ from torch.distributed.distributed_c10d import GroupName
 from gpuyard.emulation.collectives import HOST_LINK, gpu_link, seconds
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.exchange import Exchange, LostRankError
-from gpuyard.emulation.torch.collectives import CollectivePlan, CollectiveQueue, PendingCollective, Rows
+from gpuyard.emulation.torch.collectives import BlobsByRank, CollectivePlan, CollectiveQueue, PendingCollective
 from gpuyard.emulation.torch.payload import Blob
 from gpuyard.emulation.torch.state import state
 
@@ -108,7 +108,7 @@ class RankOfGroup(ProcessGroup):
 
     def _issue(
         self, operation: str, counted: Tensors, gives: Sequence[Blob], sources: Sequence[int],
-        deliver: Callable[[Rows], None],
+        deliver: Callable[[BlobsByRank], None],
         results: Tensors, *, gpu: Gpu | None = None, queue: CollectiveQueue | None = None, ready: float | None = None,
         blocks_host: bool = False,
     ) -> PendingCollective:  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.distributed import AllreduceOptions, ReduceOp
 
-from gpuyard.emulation.torch.collectives import PendingCollective, Rows
+from gpuyard.emulation.torch.collectives import BlobsByRank, PendingCollective
 from gpuyard.emulation.torch.group import RankOfGroup, Tensors
 from gpuyard.emulation.torch.payload import Blob, blob_of, part, reduced, restored
 from gpuyard.emulation.torch.specials import overwrite
@@ -34,7 +34,7 @@ class EmulatedGroup(RankOfGroup):
     def all_reduce_from(self, tensors: Tensors, operation: Any, ready: float | None = None) -> PendingCollective:
         """Combine tensors over all ranks; `ready` is a position since when they are, if that is not now."""
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for index, tensor in enumerate(tensors):
                 blobs = [part(rows[rank], index) for rank in self._ranks]
                 overwrite(tensor, reduced(operation, blobs, tensor))
@@ -47,7 +47,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().broadcast(tensors, opts)
         root = opts.rootRank
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for index, tensor in enumerate(tensors if root != self._rank else ()):
                 overwrite(tensor, restored(part(rows[root], index), tensor))
 
@@ -60,7 +60,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().reduce(tensors, opts)
         operation, root = _operation(opts), opts.rootRank
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for index, tensor in enumerate(tensors if root == self._rank else ()):
                 blobs = [part(rows[rank], index) for rank in self._ranks]
                 overwrite(tensor, reduced(operation, blobs, tensor))
@@ -73,7 +73,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().allgather(output_lists, inputs)
         outputs = [tensor for group in output_lists for tensor in group]
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for index, group in enumerate(output_lists):
                 for rank, tensor in enumerate(group):
                     overwrite(tensor, restored(part(rows[rank], index), tensor))
@@ -91,7 +91,7 @@ class EmulatedGroup(RankOfGroup):
         if not _on_gpu(inputs):
             return self.on_host().all_gather_single_coalesced(outputs, inputs)
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for index, output in enumerate(outputs):
                 overwrite(output, restored(_joined([part(rows[rank], index) for rank in self._ranks]), output))
 
@@ -105,7 +105,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().reduce_scatter(outputs, input_lists, opts)
         operation, inputs = _operation(opts), [tensor for group in input_lists for tensor in group]
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for index, output in enumerate(outputs):
                 mine = index * len(self._ranks) + self._rank
                 overwrite(output, reduced(operation, [part(rows[rank], mine) for rank in self._ranks], output))
@@ -133,7 +133,7 @@ class EmulatedGroup(RankOfGroup):
         if not _on_gpu(outputs):
             return self.on_host().alltoall(outputs, inputs)
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for rank, output in enumerate(outputs):
                 overwrite(output, restored(part(rows[rank], self._rank), output))
 
@@ -145,7 +145,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().all_to_all_single(output, input, output_split, input_split)
         counts = list(input_split) or [input.shape[0] // len(self._ranks)] * len(self._ranks)
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             overwrite(output, restored(_joined([part(rows[rank], self._rank) for rank in self._ranks]), output))
 
         gives = _blobs(input.split(counts)) if len(input) else [b""] * len(self._ranks)
@@ -159,7 +159,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().gather(output_lists, inputs, opts)
         root, outputs = opts.rootRank, output_lists[0] if output_lists else []
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             for rank, tensor in enumerate(outputs):
                 overwrite(tensor, restored(part(rows[rank], 0), tensor))
 
@@ -172,7 +172,7 @@ class EmulatedGroup(RankOfGroup):
             return self.on_host().scatter(outputs, input_lists, opts)
         root, inputs = opts.rootRank, input_lists[0] if input_lists else []
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             overwrite(outputs[0], restored(part(rows[root], self._rank), outputs[0]))
 
         counted = inputs or list(outputs) * len(self._ranks)
@@ -190,7 +190,7 @@ class EmulatedGroup(RankOfGroup):
         if not _on_gpu(tensors):
             return self.on_host().recv(tensors, source, tag)
 
-        def deliver(rows: Rows) -> None:
+        def deliver(rows: BlobsByRank) -> None:
             overwrite(tensors[0], restored(part(rows[source], 0), tensors[0]))
 
         queue = self._queue(f"from {source}", source=source)

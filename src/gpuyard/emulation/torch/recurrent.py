@@ -15,7 +15,7 @@ from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import EmulatedTensor, layout_of, new
 from gpuyard.emulation.torch.work import PRECISION
 from gpuyard.profiles.costs import operation_costs
-from gpuyard.profiles.operations import OperationClass, Phase, Work
+from gpuyard.profiles.operations import OperationClass, PassDirection, Work
 
 aten = torch.ops.aten
 
@@ -23,7 +23,7 @@ _MODES = {"rnn_relu": 0, "rnn_tanh": 1, "lstm": 2, "gru": 3}
 """What cuDNN calls the kinds of layer."""
 _GATES = (1, 1, 4, 3)
 
-_KERNELS_A_STEP: dict[Phase, int] = {"forward": 2, "backward": 3}
+_KERNELS_A_STEP: dict[PassDirection, int] = {"forward": 2, "backward": 3}
 """Kernels for each step of each layer: a matrix product and the gates; backward, a product for the weights too."""
 
 
@@ -137,7 +137,7 @@ def like(tensor: Any, else_empty_like: Any = None) -> EmulatedTensor:
     return new(layout_of(torch.empty_like(shapes_only(tensor))), tensor.block.gpu)
 
 
-def _launch(data: Any, weights: list[Any], steps: int, rows: int, layers: int, phase: Phase) -> None:
+def _launch(data: Any, weights: list[Any], steps: int, rows: int, layers: int, phase: PassDirection) -> None:
     """Queue the work of all layers: every vector goes once through every weight, and twice on the way back."""
     size = sum(weight.form.numel for weight in weights if weight.dim() == 2)
     passes = 1 if phase == "forward" else 2

@@ -9,7 +9,7 @@ import torch
 from gpuyard.emulation.device import Gpu
 from gpuyard.emulation.torch import pinned as pinned_memory
 from gpuyard.emulation.torch import synthetic_values, values
-from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, Handler, plain
+from gpuyard.emulation.torch.dispatch import CROSSING, SPECIAL, OperationHandler, plain
 from gpuyard.emulation.torch.state import state
 from gpuyard.emulation.torch.tensor import BACKEND, EmulatedTensor, TensorLayout, become, layout_of, new, view
 
@@ -24,7 +24,7 @@ CROSSING |= {
 def special(*operations: Any) -> Any:
     """Register a handler for operations."""
 
-    def register(handler: Handler) -> Handler:
+    def register(handler: OperationHandler) -> OperationHandler:
         for operation in operations:
             SPECIAL[operation] = handler
         return handler

@@ -9,7 +9,7 @@ from math import ceil, floor, log2
 
 STEPS_PER_OCTAVE = 4
 
-Batches = tuple[int, ...]
+BatchSizes = tuple[int, ...]
 """A batch size for each of the tasks that share a GPU."""
 
 
@@ -49,7 +49,7 @@ class BatchRange:
         return self.fixed_gb + self.sample_gb * batch
 
 
-def fitting_batches(ranges: Sequence[BatchRange], capacity_gb: float) -> list[Batches]:
+def fitting_batches(ranges: Sequence[BatchRange], capacity_gb: float) -> list[BatchSizes]:
     """Return all sizes that tasks may have together in this much memory, smallest first."""
     return [
         batches

@@ -11,8 +11,9 @@ from math import log, pi, sqrt
 
 import numpy as np
 
-from gpuyard.policies.multiplex.batch_grid import Batches
-from gpuyard.policies.multiplex.gaussian import Floats, GaussianProcess
+from gpuyard.core.arrays import Floats
+from gpuyard.policies.multiplex.batch_grid import BatchSizes
+from gpuyard.policies.multiplex.gaussian import GaussianProcess
 
 MOST_MEASUREMENTS = 15
 WORTHWHILE = 0.01
@@ -28,11 +29,11 @@ BASES = (2, 3, 5)
 class BatchSearch:
     """A search among candidates, for the lowest value."""
 
-    candidates: Sequence[Batches]
-    start: Batches
+    candidates: Sequence[BatchSizes]
+    start: BatchSizes
     """Where the tasks are now: it is measured first."""
-    _told: dict[Batches, list[tuple[float, float]]] = field(default_factory=dict)
-    _refused: set[Batches] = field(default_factory=set)
+    _told: dict[BatchSizes, list[tuple[float, float]]] = field(default_factory=dict)
+    _refused: set[BatchSizes] = field(default_factory=set)
     _fits: dict[int, GaussianProcess] = field(default_factory=dict)
     """The last process, by the number of measurements that it knows."""
 
@@ -42,11 +43,11 @@ class BatchSearch:
         self._points = np.log2(np.array(self.candidates, dtype=np.float64))
         self._first = self._first_points()
 
-    def tell(self, batches: Batches, value: float, error: float) -> None:
+    def tell(self, batches: BatchSizes, value: float, error: float) -> None:
         """Take in what was measured at sizes, with its standard error."""
         self._told.setdefault(batches, []).append((value, error))
 
-    def refuse(self, batches: Batches) -> None:
+    def refuse(self, batches: BatchSizes) -> None:
         """Take in that these sizes cannot be had: nor can any that are at least as large everywhere."""
         self._refused |= {
             each for each in self.candidates if all(size >= own for size, own in zip(each, batches, strict=True))
@@ -57,7 +58,7 @@ class BatchSearch:
         """How many measurements the search has used."""
         return sum(len(each) for each in self._told.values())
 
-    def ask(self) -> Batches | None:
+    def ask(self) -> BatchSizes | None:
         """Return the sizes to measure next; None when the search has ended."""
         if self.measurements >= MOST_MEASUREMENTS:
             return None
@@ -65,7 +66,7 @@ class BatchSearch:
         return first or (self._most_promising() if self._told else None)
 
     @property
-    def best(self) -> Batches | None:
+    def best(self) -> BatchSizes | None:
         """The best sizes of those that were measured; None while there are none."""
         known = [each for each in self._told if each not in self._refused]
         if len(known) < 2:
@@ -74,7 +75,7 @@ class BatchSearch:
         expected = self._fit().predict(np.log2(np.array(known, dtype=np.float64))).mean
         return known[int(np.argmin(expected))]
 
-    def _most_promising(self) -> Batches | None:
+    def _most_promising(self) -> BatchSizes | None:
         open_ones = [n for n, each in enumerate(self.candidates) if each not in self._refused]
         best = self.best
         if not open_ones or best is None:
@@ -100,7 +101,7 @@ class BatchSearch:
         told = [_joined(each) for each in self._told.values()]
         return GaussianProcess.fit(points, np.array([mean for mean, _ in told]), np.array([error for _, error in told]))
 
-    def _first_points(self) -> list[Batches]:
+    def _first_points(self) -> list[BatchSizes]:
         """Where the tasks are, and twice as many points as axes, spread evenly."""
         low, high = self._points.min(axis=0), self._points.max(axis=0)
         axes = self._points.shape[1]

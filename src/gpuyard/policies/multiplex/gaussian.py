@@ -7,9 +7,8 @@ from math import sqrt
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from gpuyard.core.arrays import Floats
 
 LENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Distances, in units of the points' axes, over which a function may vary; each axis has its own."""

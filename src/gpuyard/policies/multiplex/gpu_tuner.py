@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import log, sqrt
 
-from gpuyard.policies.multiplex.batch_grid import Batches, fitting_batches
+from gpuyard.policies.multiplex.batch_grid import BatchSizes, fitting_batches
 from gpuyard.policies.multiplex.batch_search import BatchSearch
 from gpuyard.policies.multiplex.shared_task import Sample, SharedTask
 
@@ -185,7 +185,7 @@ class GpuTuner:
             if sizes is not None:
                 self._search.refuse(sizes)
 
-    def _comparable(self, batches: Mapping[str, int], others: Mapping[str, int]) -> Batches | None:
+    def _comparable(self, batches: Mapping[str, int], others: Mapping[str, int]) -> BatchSizes | None:
         """The sizes of those who are tuned, if all else was as it is now."""
         same = batches.keys() == self._tasks.keys() and all(batches[name] == size for name, size in others.items())
         return self._of_tuned(batches) if same else None
@@ -227,8 +227,8 @@ class GpuTuner:
         error = sqrt(sum((weight * losses[name][1]) ** 2 for name, weight in weights.items())) / total
         return value, error
 
-    def _of_tuned(self, batches: Mapping[str, int]) -> Batches:
+    def _of_tuned(self, batches: Mapping[str, int]) -> BatchSizes:
         return tuple(batches[name] for name in self._tuned)
 
-    def _with_tuned(self, sizes: Batches) -> dict[str, int]:
+    def _with_tuned(self, sizes: BatchSizes) -> dict[str, int]:
         return {**self.wish.batches, **dict(zip(self._tuned, sizes, strict=True))}

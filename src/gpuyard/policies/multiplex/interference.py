@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuyard.policies.multiplex.gaussian import Floats, distances, matern
+from gpuyard.core.arrays import Floats
+from gpuyard.policies.multiplex.gaussian import distances, matern
 
 USUAL_EFFECT = 0.3
 """What one task does to another where nothing is known; the mean of 30 published pairs is 0.33 (IADeep)."""

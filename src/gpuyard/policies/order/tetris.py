@@ -22,5 +22,10 @@ def tetris(snapshot: Snapshot) -> Floats:
     scale = np.maximum(scale, 1e-9)
     alignment, demands = alignments(moment_of(snapshot).boxed, moment_of(snapshot).active, free / scale, scale)
     work = snapshot.remaining_s * demands.sum(axis=1)[jobs.shape[moment_of(snapshot).active]]
-    score: Floats = work / max(float(work.mean()), 1e-9) - alignment / max(float(alignment.mean()), 1e-9)
+    score: Floats = work / _scale(work) - alignment / _scale(alignment)
     return score
+
+
+def _scale(values: Floats) -> float:
+    """The mean, by which to divide; some number if there is nobody."""
+    return max(float(values.mean()), 1e-9) if len(values) else 1.0

@@ -38,17 +38,17 @@ def listed(takes: Sequence[tuple[Floats, Floats]], none: int, usable: Ints, most
     return rows[:, :MOST_ON_A_SLICE], rows[:, MOST_ON_A_SLICE:]
 
 
-Batches = Iterator[tuple[Ints, Ints]]
+BatchedGroups = Iterator[tuple[Ints, Ints]]
 """Groups of services by their place in a list, and the batches of their members."""
 
 
-def _singles(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
+def _singles(takes: Floats, groups: Ints, half_slo: Floats) -> BatchedGroups:
     """Every batch: a smaller one bears more pressure and puts less on others."""
     group, batch = np.nonzero(takes[groups[:, 0]] <= half_slo[groups[:, 0], None] + ROUNDING)
     yield group, batch[:, None] + 1
 
 
-def _pairs(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
+def _pairs(takes: Floats, groups: Ints, half_slo: Floats) -> BatchedGroups:
     """Batches of which neither could be larger."""
     one, other = takes[groups[:, 0]], takes[groups[:, 1]]
     room = half_slo[groups].min(axis=1)
@@ -60,7 +60,7 @@ def _pairs(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
     yield group, np.stack(batches, axis=1) + 1
 
 
-def _threes(takes: Floats, groups: Ints, half_slo: Floats) -> Batches:
+def _threes(takes: Floats, groups: Ints, half_slo: Floats) -> BatchedGroups:
     """Steps of two batches, and the largest of the third; each of the three is the third once."""
     room = half_slo[groups].min(axis=1)
     for last in range(3):

@@ -29,7 +29,7 @@ ROOMS = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0), (0.35, 1.0), (0.1, 0.8), (0.1, 0.65
 but requests that come all at once have another chance."""
 ROUNDING = 1e-9
 
-Held = tuple[tuple[int, int], ...]
+NumberedTurns = tuple[tuple[int, int], ...]
 """Services by their number, each with its batch."""
 
 
@@ -107,7 +107,7 @@ class Contents:
         worth: Floats = (rates * np.append(prices, 0.0)[self.service]).sum(axis=1)
         return np.where(takes.sum(axis=1) <= self.half_slo_ms + ROUNDING, worth, 0.0)
 
-    def held(self, row: int) -> Held:
+    def held(self, row: int) -> NumberedTurns:
         """The services of a content, each with its batch."""
         pairs = zip(self.service[row].tolist(), self.batch[row].astype(int).tolist(), strict=True)
         return tuple((number, batch) for number, batch in pairs if batch)
@@ -147,7 +147,7 @@ def contents_with(
     turns: Mapping[int, TurnSizes],
     half_slo_ms: Floats,
     memory_mb: Floats,
-    held: Sequence[tuple[int, Held]],
+    held: Sequence[tuple[int, NumberedTurns]],
     buffer: float,
     loads: Loads,
     coming: Coming,

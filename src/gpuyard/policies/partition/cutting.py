@@ -9,19 +9,19 @@ from gpuyard.policies.partition.interface import Place, Slice, Turn
 from gpuyard.policies.partition.latency import LatencyModel, Running
 from gpuyard.policies.partition.limits import CONTEXT_MB
 
-Held = tuple[tuple[int | str, int], ...]
+NamedTurns = tuple[tuple[int | str, int], ...]
 """Services with their batches."""
-Layout = tuple[tuple[int, Held], ...]
+GpuSlices = tuple[tuple[int, NamedTurns], ...]
 """The slices of a GPU, in percent, and what they hold."""
 
 
-def held_by(slices: Sequence[Slice]) -> Layout:
+def held_by(slices: Sequence[Slice]) -> GpuSlices:
     """What the slices of a GPU hold."""
     return tuple((each.thousandths // 10, tuple((turn.service, turn.batch) for turn in each.turns)) for each in slices)
 
 
 def cut(
-    place: Place, layout: Layout, services: Mapping[int | str, Service], latency: LatencyModel, stretch: float = 1.0
+    place: Place, layout: GpuSlices, services: Mapping[int | str, Service], latency: LatencyModel, stretch: float = 1.0
 ) -> tuple[Slice, ...]:
     """Slices with their turns back to back, or with periods that are so many times as long."""
     running = [[Running(services[name].model, batch, percent) for name, batch in held] for percent, held in layout]
@@ -36,7 +36,7 @@ def cut(
 
 
 def memory_mb(
-    layout: Sequence[tuple[int, Held]], services: Mapping[int | str, Service], latency: LatencyModel
+    layout: Sequence[tuple[int, NamedTurns]], services: Mapping[int | str, Service], latency: LatencyModel
 ) -> float:  # fmt: skip
     """What slices take of their GPU: all models that stay loaded, and a context for each slice that holds any."""
     models = latency.gpu.models

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.candidates import Beside, Slot
-from gpuyard.policies.partition.contents import Held
+from gpuyard.policies.partition.contents import NumberedTurns
 from gpuyard.policies.partition.limits import CONTEXT_MB, NETWORK_GBIT
 from gpuyard.policies.partition.problem import Problem, Used
 from gpuyard.policies.partition.slots import Slots
@@ -21,7 +21,7 @@ from gpuyard.policies.partition.ways import NOTHING, GpuWays, Ways, best_first, 
 from gpuyard.profiles.inference.model import WHOLE_GPU
 
 ROUNDING = 1e-6
-EMPTY: Held = ()
+EMPTY: NumberedTurns = ()
 
 
 @dataclass(eq=False)
@@ -62,7 +62,7 @@ class Filling:
         best = best_first(worth)[:1]
         return (float(worth[best[0]]), filled, ways.take(best)) if worth.any() else None
 
-    def _pairs(self, kind: int) -> list[tuple[tuple[int, Held], tuple[int, Held]]]:
+    def _pairs(self, kind: int) -> list[tuple[tuple[int, NumberedTurns], tuple[int, NumberedTurns]]]:
         slots, table = self._slots[kind], self.problem.tables[kind]
         pairs = layouts(list(table.turns))
         limits = Beside(0.0, np.inf, table.gpu_mb - CONTEXT_MB, NETWORK_GBIT)

@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.cutting import Layout, held_by
+from gpuyard.policies.partition.cutting import GpuSlices, held_by
 from gpuyard.policies.partition.deployment import Deployment
 from gpuyard.policies.partition.interface import Partition, PartitionPlan, Place, Slice
 from gpuyard.policies.partition.latency import by_node
@@ -19,7 +19,7 @@ from gpuyard.policies.partition.turn_rates import service_rates
 
 ROUNDING = 1e-9
 
-Layouts = dict[Place, Layout]
+Layouts = dict[Place, GpuSlices]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +93,11 @@ class Present:
         return {place: layout for place, layout in stay.items() if any(held for _, held in layout)}
 
     @cached_property
-    def _able_of(self) -> Callable[[str, Layout], Mapping[int | str, float]]:
+    def _able_of(self) -> Callable[[str, GpuSlices], Mapping[int | str, float]]:
         """Requests a second of one GPU of a kind; the same are asked for again and again."""
         return cache(lambda kind, layout: self.tuners[kind].rates(layout))
 
-    def able(self, layouts: Mapping[Place, Layout]) -> dict[int | str, float]:
+    def able(self, layouts: Mapping[Place, GpuSlices]) -> dict[int | str, float]:
         """Requests a second that all these GPUs can take."""
         total: dict[int | str, float] = {}
         for place, layout in layouts.items():
@@ -105,18 +105,18 @@ class Present:
                 total[name] = total.get(name, 0.0) + rate
         return total
 
-    def slices(self, layouts: Mapping[Place, Layout]) -> tuple[Slice, ...]:
+    def slices(self, layouts: Mapping[Place, GpuSlices]) -> tuple[Slice, ...]:
         """As a plan has them."""
         return tuple(part for place in self.allowed if place in layouts
                      for part in self.tuner(place).cut(place, layouts[place]) if part.turns)  # fmt: skip
 
-    def missing(self, layouts: Mapping[Place, Layout]) -> dict[int | str, float]:
+    def missing(self, layouts: Mapping[Place, GpuSlices]) -> dict[int | str, float]:
         """What these leave of what is needed."""
         able = self.able(layouts)
         left = {name: rate - able.get(name, 0.0) for name, rate in self.needed.items()}
         return {name: rate for name, rate in left.items() if rate > ROUNDING * self.needed[name]}
 
-    def deployment(self, layouts: Mapping[Place, Layout]) -> Deployment:
+    def deployment(self, layouts: Mapping[Place, GpuSlices]) -> Deployment:
         """What these GPUs are as a whole."""
         return self.told(self.slices(layouts))
 

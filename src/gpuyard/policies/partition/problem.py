@@ -12,7 +12,7 @@ import numpy as np
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.contents import Held, contents_of, contents_with, turns_of
+from gpuyard.policies.partition.contents import NumberedTurns, contents_of, contents_with, turns_of
 from gpuyard.policies.partition.cutting import cut
 from gpuyard.policies.partition.gpu_table import GpuTable, done_evenly
 from gpuyard.policies.partition.interface import PartitionPlan, Slice
@@ -33,7 +33,7 @@ class Used(NamedTuple):
     """One GPU in use: its slices in percent with what they hold, and what their periods are stretched by."""
 
     kind: int
-    slices: tuple[tuple[int, Held], ...]
+    slices: tuple[tuple[int, NumberedTurns], ...]
     stretch: float
 
 
@@ -153,7 +153,7 @@ class Problem:
         )  # fmt: skip
         return GpuWays(kind, contents, table.gpu_mb, table.gbit[numbers], self.wanted[numbers])
 
-    def kind_with(self, kind: int, held: Sequence[tuple[int, Held]]) -> GpuWays:
+    def kind_with(self, kind: int, held: Sequence[tuple[int, NumberedTurns]]) -> GpuWays:
         """One kind of GPU with just these contents, for any of the services."""
         table = self.tables[kind]
         contents = contents_with(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from gpuyard.core.service import Service
-from gpuyard.policies.partition.cutting import Layout
+from gpuyard.policies.partition.cutting import GpuSlices
 from gpuyard.policies.partition.deployment import Deployment, known_models
 from gpuyard.policies.partition.interface import Partition, PartitionPlan, Place, Slice
 from gpuyard.policies.partition.moves import moves, with_fewest_moves
@@ -162,7 +162,7 @@ class _Problem(Present):
                     layouts = layouts | {place: found[0]}
         return layouts
 
-    def _left(self, layout: Layout, place: Place, wanted: Mapping[int | str, float]) -> float:
+    def _left(self, layout: GpuSlices, place: Place, wanted: Mapping[int | str, float]) -> float:
         able = self.able({place: layout})
         return sum(max(0.0, 1.0 - able.get(name, 0.0) / rate) for name, rate in wanted.items() if rate > 0)
 
@@ -181,12 +181,12 @@ class _Problem(Present):
                         return best[1]
         return best[1] if best else None
 
-    def _room(self, layout: Layout, place: Place, wanted: Mapping[int | str, float]) -> float:
+    def _room(self, layout: GpuSlices, place: Place, wanted: Mapping[int | str, float]) -> float:
         """What a GPU does beyond what it has to: the least of its services counts."""
         able = self.able({place: layout})
         return min(1.0 - min(wanted[name] / rate, 1.0) for name, rate in able.items())
 
-    def _with_turn(self, layout: Layout, name: int | str) -> Iterator[Layout]:
+    def _with_turn(self, layout: GpuSlices, name: int | str) -> Iterator[GpuSlices]:
         most = getattr(self.policy, "most_models", MOST_MODELS)
         for here, (percent, held) in enumerate(layout):
             if len(held) < most and name not in dict(held):

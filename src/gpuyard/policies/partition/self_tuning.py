@@ -16,7 +16,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.service import Service
 from gpuyard.policies.naming import Quantity, option
 from gpuyard.policies.partition.check import violations
-from gpuyard.policies.partition.cutting import Held, Layout
+from gpuyard.policies.partition.cutting import GpuSlices, NamedTurns
 from gpuyard.policies.partition.interface import PartitionPlan, Place, Slice
 from gpuyard.policies.partition.latency import LatencyModel, latency_models
 from gpuyard.policies.partition.shortfall import shortfall
@@ -166,25 +166,25 @@ class _Loop:
             found[name] = _Wish(min(max(share, min(self.sizes)), most), batch)
         return found
 
-    def cut(self, wishes: _Wishes) -> list[Layout]:
+    def cut(self, wishes: _Wishes) -> list[GpuSlices]:
         """The GPUs, cut for what is granted: large slices first, each with the largest that fits beside it."""
         granted = fair_shares({name: wish.share for name, wish in wishes.items()}, 100 * self.cluster.total_gpus)
         parts = sorted(
             ((size, name) for name, share in granted.items() for size in covering_sizes(share, self.sizes)),
             key=lambda part: (-part[0], str(part[1])),
         )
-        found: list[Layout] = []
+        found: list[GpuSlices] = []
         while parts and len(found) < self.cluster.total_gpus:
             size, name = parts.pop(0)
             beside = next((part for part in parts if part[0] <= 100 - size), None)
-            layout: Layout = ((size, ((name, wishes[name].batch),)),)
+            layout: GpuSlices = ((size, ((name, wishes[name].batch),)),)
             if beside is not None:
                 parts.remove(beside)
                 layout = (*layout, (100 - size, ((beside[1], wishes[beside[1]].batch),)))
             found.append(layout)
         return found
 
-    def _placed(self, layouts: Sequence[Layout]) -> Iterator[tuple[Place, Tuner, Layout]]:
+    def _placed(self, layouts: Sequence[GpuSlices]) -> Iterator[tuple[Place, Tuner, GpuSlices]]:
         """Each on a GPU, without services that cannot use it."""
         for (place, kind), layout in zip(self.places, layouts, strict=False):
             tuner = self.tuners[kind]
@@ -194,7 +194,7 @@ class _Loop:
                 tuple((size, tuple(each for each in held if tuner.serves(each[0]))) for size, held in layout),
             )
 
-    def _predicted(self, layouts: Sequence[Layout]) -> tuple[dict[int | str, float], dict[int | str, float]]:
+    def _predicted(self, layouts: Sequence[GpuSlices]) -> tuple[dict[int | str, float], dict[int | str, float]]:
         """The longest time until an answer of each service, and its requests a second."""
         slices = [part for place, tuner, layout in self._placed(layouts) for part in tuner.cut(place, layout)]
         latency: dict[int | str, float] = {}
@@ -223,7 +223,7 @@ class _Loop:
         short = shortfall(slices, self.by_id, self._latency_of_node, self.options.tail)
         return PartitionPlan(tuple(slices), short, dict.fromkeys(short, UNSETTLED), self.options.tail)
 
-    def _mended(self, tuner: Tuner, place: Place, layout: Layout) -> Layout:
+    def _mended(self, tuner: Tuner, place: Place, layout: GpuSlices) -> GpuSlices:
         if tuner.fits(layout) and all(
             part.answer_s * 1000 <= self.by_id[turn.service].slo_ms
             for part in tuner.cut(place, layout) for turn in part.turns
@@ -233,7 +233,7 @@ class _Loop:
         found = tuner.best(layout, wanted) if tuner.fits(layout) else None
         if found is not None:
             return found[0]
-        nobody: Held = ()
+        nobody: NamedTurns = ()
         *rest, (size, held) = layout
         if not held and not rest:
             return layout

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.partition.batching import MOST_ON_A_SLICE
 from gpuyard.policies.partition.candidates import PRESSURE_STEP, TIGHT, Beside, Candidates, CandidateTable, Slot
-from gpuyard.policies.partition.contents import Held
+from gpuyard.policies.partition.contents import NumberedTurns
 from gpuyard.policies.partition.gpu_table import GpuTable
 from gpuyard.policies.partition.limits import CONTEXT_MB
 from gpuyard.policies.partition.tail import Coming, Loads
@@ -48,7 +48,7 @@ class Slots:
     def _candidates(self) -> CandidateTable:
         return CandidateTable(self.table, self.half_slo_ms, self.most == 1, self.loads, self.coming)
 
-    def fill(self, slots: Sequence[Slot], prices: Floats) -> list[Held]:
+    def fill(self, slots: Sequence[Slot], prices: Floats) -> list[NumberedTurns]:
         """The content of each that is worth most of what is left; empty if nothing fits."""
         found = self._candidates.of(slots)
         number, some = _promising(found, prices)
@@ -65,7 +65,9 @@ class Slots:
         batch, time_ms = _members(some.batch, members), _members(some.time_ms, members)
         return self._best(slots, _members(number, members), np.where(there, batch, 0), time_ms, prices)
 
-    def _best(self, slots: Sequence[Slot], number: Ints, batch: Ints, time_ms: Floats, prices: Floats) -> list[Held]:
+    def _best(
+        self, slots: Sequence[Slot], number: Ints, batch: Ints, time_ms: Floats, prices: Floats
+    ) -> list[NumberedTurns]:
         """Of the best group of each period, the one that is worth most with its turns back to back."""
         sizes = np.array([self.table.size[each.percent] for each in slots])
         time_ms = np.where(batch > 0, time_ms, 0.0)
@@ -84,7 +86,9 @@ class Slots:
         evenly, at_once = self.coming.of(number)
         return self.loads.part(batch, window, shrinks, alone, evenly * period_ms / 1000.0, at_once)
 
-    def leaves(self, percents: Sequence[int], held: Sequence[Held], limits: Beside) -> list[tuple[Beside, Floats]]:
+    def leaves(
+        self, percents: Sequence[int], held: Sequence[NumberedTurns], limits: Beside
+    ) -> list[tuple[Beside, Floats]]:
         """What contents of slices leave for the other slices of their GPUs, and what they then do in a second."""
         sizes = np.array([self.table.size[percent] for percent in percents])
         padded = np.array([each + ((0, 0),) * (MOST_ON_A_SLICE - len(each)) for each in held])
@@ -109,7 +113,7 @@ class Slots:
         return [(Beside(*each), rates[row]) for row, each in enumerate(beside)]
 
 
-def _held(number: Ints, batch: Ints) -> Held:
+def _held(number: Ints, batch: Ints) -> NumberedTurns:
     return tuple(sorted((service, size) for service, size in zip(number.tolist(), batch.tolist(), strict=True) if size))
 
 

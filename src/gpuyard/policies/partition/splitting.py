@@ -35,11 +35,11 @@ MANY_STAGES, FEW_ROUNDS = 32, 2
 TIGHTER = 0.85
 """Of the SLO, and of that in each further round, that is split then."""
 
-Split = Mapping[str, float]
+SloByStage = Mapping[str, float]
 """Milliseconds by stage."""
 
 
-def stage_services(application: Application, split: Split) -> list[Service]:
+def stage_services(application: Application, split: SloByStage) -> list[Service]:
     """The services that an application's stages are."""
     return [
         Service(
@@ -79,7 +79,7 @@ def best_split(
 class _Tried:
     """Applications with their SLOs split, and the plan that came of it."""
 
-    split: Mapping[str, Split]
+    split: Mapping[str, SloByStage]
     services: tuple[Service, ...]
     plan: PartitionPlan
     check: ApplicationCheck
@@ -98,7 +98,7 @@ class _Search:
     latency: Mapping[str, LatencyModel]
     policy: Partition
 
-    def among(self, ways: Mapping[str, Sequence[Split]]) -> _Tried:
+    def among(self, ways: Mapping[str, Sequence[SloByStage]]) -> _Tried:
         """The best of some splits of each application, the first of all others beside them."""
         best = self.tried({name: found[0] for name, found in ways.items()})
         for name, split in [(name, split) for name, found in ways.items() for split in found[1:]]:
@@ -106,7 +106,7 @@ class _Search:
             best = min(best, other, key=lambda each: each.quality)
         return best
 
-    def tried(self, split: Mapping[str, Split]) -> _Tried:
+    def tried(self, split: Mapping[str, SloByStage]) -> _Tried:
         """One split, planned."""
         stages = [each for one in self.applications for each in stage_services(one, split[one.name])]
         services = (*self.plain, *stages)

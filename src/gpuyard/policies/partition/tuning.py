@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.service import Service
 from gpuyard.policies.partition.contents import Contents, contents_on, turns_of
-from gpuyard.policies.partition.cutting import Held, Layout, cut, memory_mb
+from gpuyard.policies.partition.cutting import GpuSlices, NamedTurns, cut, memory_mb
 from gpuyard.policies.partition.interface import Place, Slice
 from gpuyard.policies.partition.latency import LatencyModel, usable_types
 from gpuyard.policies.partition.limits import USABLE_MEMORY
@@ -43,11 +43,11 @@ class Tuner:
         self.services, self.latency, self.tail = services, latency, tail
         self._choices = cache(self._list_choices)
 
-    def fits(self, layout: Layout) -> bool:
+    def fits(self, layout: GpuSlices) -> bool:
         """Whether all models on a GPU stay within its memory."""
         return memory_mb(layout, self.services, self.latency) <= USABLE_MEMORY * self.latency.gpu.memory_mb
 
-    def best(self, layout: Layout, wanted: Mapping[int | str, float]) -> tuple[Layout, float] | None:
+    def best(self, layout: GpuSlices, wanted: Mapping[int | str, float]) -> tuple[GpuSlices, float] | None:
         """The batches that leave the least of these rates undone, and the sum of the parts left; None: none hold."""
         used = [(percent, held) for percent, held in layout if held]
         if not 0 < len(used) <= 2:
@@ -61,11 +61,11 @@ class Tuner:
         tuned = iter(batches)
         return tuple((p, _with_batches(held, next(tuned)) if held else held) for p, held in layout), left
 
-    def cut(self, place: Place, layout: Layout) -> tuple[Slice, ...]:
+    def cut(self, place: Place, layout: GpuSlices) -> tuple[Slice, ...]:
         """The slices of a GPU with turns back to back."""
         return cut(place, layout, self.services, self.latency)
 
-    def rates(self, layout: Layout) -> dict[int | str, float]:
+    def rates(self, layout: GpuSlices) -> dict[int | str, float]:
         """Requests a second that a GPU can take of each service, as one of those that it needs."""
         slices = self.cut(("", 0), layout)
         return service_rates(slices, self.services, {"": self.latency}, self.tail, among_others=True)
@@ -97,7 +97,7 @@ class Tuner:
         )  # fmt: skip
 
 
-def _with_batches(held: Held, batches: Ints) -> Held:
+def _with_batches(held: NamedTurns, batches: Ints) -> NamedTurns:
     return tuple((name, int(batch)) for (name, _), batch in zip(held, batches, strict=True))
 
 

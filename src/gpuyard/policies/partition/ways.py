@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from gpuyard.core.arrays import Floats, Ints
-from gpuyard.policies.partition.contents import ROUNDING, Contents, Held
+from gpuyard.policies.partition.contents import ROUNDING, Contents, NumberedTurns
 from gpuyard.policies.partition.limits import NETWORK_GBIT
 from gpuyard.profiles.inference.model import WHOLE_GPU
 
@@ -151,7 +151,7 @@ class GpuWays:
         asked = np.minimum(rates, self.wanted) @ self.gbit
         return np.where(asked <= NETWORK_GBIT, 1.0, np.maximum(rates @ self.gbit / NETWORK_GBIT, 1.0))
 
-    def slices(self, first: int, second: int) -> tuple[tuple[int, Held], ...]:
+    def slices(self, first: int, second: int) -> tuple[tuple[int, NumberedTurns], ...]:
         """The slices of a way, in percent, and what they hold."""
         held = [row for row in (first, second) if row != NOTHING]
         return tuple((int(self.contents.percent[row]), self.contents.held(row)) for row in held)

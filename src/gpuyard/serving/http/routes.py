@@ -18,7 +18,7 @@ from gpuyard.serving.protocol.inference import InferAnswer, InferRequest
 from gpuyard.serving.protocol.json_bodies import format_infer, parse_infer, parse_object, too_large
 
 Respond = Callable[[Response], None]
-Found = tuple[bytes, Callable[[Request, Respond], Response | None]]
+FoundRoute = tuple[bytes, Callable[[Request, Respond], Response | None]]
 """What a path is for: a method, and how to answer it."""
 OK = Response(200)
 GET, POST = b"GET", b"POST"
@@ -51,7 +51,7 @@ class Routes:
             return _wrong_method(request, method)
         return answer(request, respond)
 
-    def _find(self, request: Request) -> Found:
+    def _find(self, request: Request) -> FoundRoute:
         """The method that a path is for, and what to do; raises if there is no such path."""
         match parts_of(request.path):
             case ["v2", "models", *rest] if rest not in ([], [ALL]):
@@ -64,7 +64,7 @@ class Routes:
                 return _read(lambda: Response(200, self._metrics.text(), CONTENT_TYPE))
         raise _unknown(request)
 
-    def _find_of_server(self, request: Request, parts: list[str]) -> Found:
+    def _find_of_server(self, request: Request, parts: list[str]) -> FoundRoute:
         interface = self._interface
         match parts:
             case []:
@@ -77,7 +77,7 @@ class Routes:
                 return _read(lambda: json_response(interface.statistics()))
         raise _unknown(request)
 
-    def _find_of_model(self, request: Request, parts: list[str]) -> Found:
+    def _find_of_model(self, request: Request, parts: list[str]) -> FoundRoute:
         name, rest = split_model(parts, self._interface.front.contracts)
         version = ""
         if rest[:1] == ["versions"] and len(rest) > 1:
@@ -96,7 +96,7 @@ class Routes:
                 return POST, lambda request, respond: self._infer(request, name, version, respond)
         raise _unknown(request)
 
-    def _find_of_repository(self, request: Request, parts: list[str]) -> Found:
+    def _find_of_repository(self, request: Request, parts: list[str]) -> FoundRoute:
         match parts:
             case ["index"]:
                 return POST, self._index
@@ -157,11 +157,11 @@ def _answer(asked: InferRequest, answer: InferAnswer) -> Response:
     return Response(200, body, b"application/octet-stream", (length, timing))
 
 
-def _read(answer: Callable[[], Response]) -> Found:
+def _read(answer: Callable[[], Response]) -> FoundRoute:
     return GET, lambda _request, _respond: answer()
 
 
-def _switch(change: Callable[[str], None], name: str) -> Found:
+def _switch(change: Callable[[str], None], name: str) -> FoundRoute:
     def answer(_request: Request, _respond: Respond) -> Response:
         change(name)
         return OK

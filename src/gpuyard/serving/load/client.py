@@ -35,7 +35,7 @@ class ClientTask:
     timeout_s: float
 
 
-class Done(NamedTuple):
+class ClientProgress(NamedTuple):
     """How far a client is."""
 
     come: int
@@ -77,7 +77,7 @@ async def _work(task: ClientTask, pipe: Connection) -> RequestLog:
     pipe.send(READY)
     log.start = await begin
     await drive(
-        log, sender, timeout_s=task.timeout_s, stop=stop, look=lambda: pipe.send(Done(log.come, log.ended))
+        log, sender, timeout_s=task.timeout_s, stop=stop, look=lambda: pipe.send(ClientProgress(log.come, log.ended))
     )  # fmt: skip
     return log
 

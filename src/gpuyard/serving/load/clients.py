@@ -12,7 +12,7 @@ from time import monotonic
 
 from gpuyard.core.errors import GpuyardError
 from gpuyard.core.interrupts import interrupts_between_steps
-from gpuyard.serving.load.client import ClientTask, Done
+from gpuyard.serving.load.client import ClientProgress, ClientTask
 from gpuyard.serving.load.log import Notes
 
 AHEAD_S = 0.05
@@ -40,7 +40,7 @@ def run_clients(tasks: Sequence[ClientTask], watch: Watch = lambda _come, _ended
 
 def _hear(pipes: list[Connection], watch: Watch, look_up: Callable[[], None]) -> tuple[list[Notes], bool]:
     notes: dict[int, Notes] = {}
-    done = {id(pipe): Done(0, 0) for pipe in pipes}
+    done = {id(pipe): ClientProgress(0, 0) for pipe in pipes}
     interrupted = False
     while len(notes) < len(pipes):
         for pipe in wait([pipe for pipe in pipes if id(pipe) not in notes], LOOK_S):
@@ -48,7 +48,7 @@ def _hear(pipes: list[Connection], watch: Watch, look_up: Callable[[], None]) ->
             told = _receive(pipe)
             if isinstance(told, Notes):
                 notes[id(pipe)] = told
-            elif isinstance(told, Done):
+            elif isinstance(told, ClientProgress):
                 done[id(pipe)] = told
         watch(sum(each.come for each in done.values()), sum(each.ended for each in done.values()))
         try:

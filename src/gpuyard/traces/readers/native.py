@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from gpuyard.core.arguments import number_hint
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
@@ -73,7 +74,8 @@ def _value(record: Record, name: str, source: str) -> Any:
     value = record.values.get(name, DEFAULTS.get(name))
     rule = _broken_rule(name, value, given=name in record.values)
     if rule:
-        raise InputError(rule, file=source, row=record.row, field=name, value=value)
+        hint = None if name in TEXTS or name == "job_id" else number_hint(value)
+        raise InputError(rule, file=source, row=record.row, field=name, value=value, hint=hint)
     return value
 
 

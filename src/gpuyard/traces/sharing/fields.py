@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuyard.core.arguments import check_number
+from gpuyard.core.arguments import check_number, number_hint
 from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.sharing import LIMITS, KernelSequence
 from gpuyard.profiles.kernel_sequences import model_sequence, read_sequence
@@ -84,7 +84,8 @@ def typed(values: Mapping[str, Any], field: str, kind: type, default: Any = None
     }
     fits = isinstance(value, (int, float) if kind is float else kind) and (kind is bool or not isinstance(value, bool))
     if not fits:
-        raise InputError(f"must be {said[kind]}", field=name, value=value)
+        hint = number_hint(value) if kind in (int, float) else None
+        raise InputError(f"must be {said[kind]}", field=name, value=value, hint=hint)
     return value
 
 

@@ -18,28 +18,28 @@ from torch.utils.data import DataLoader, IterableDataset
 
 WARM_UP = 4
 
-Batch = tuple[torch.Tensor, torch.Tensor]
+TrainingBatch = tuple[torch.Tensor, torch.Tensor]
 
 
-class Batches(IterableDataset[Batch]):
+class TrainingBatches(IterableDataset[TrainingBatch]):
     """Batches of images that are ready to be copied."""
 
     def __init__(self, batch: int, count: int) -> None:
         self.images, self.labels = torch.zeros(batch, 3, 224, 224), torch.zeros(batch, dtype=torch.long)
         self.count = count
 
-    def __iter__(self) -> Iterator[Batch]:
+    def __iter__(self) -> Iterator[TrainingBatch]:
         """Give them one after the other."""
         return iter([(self.images, self.labels)] * self.count)
 
 
-def copied(loader: Iterable[Batch]) -> Iterator[Batch]:
+def copied(loader: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
     """Copy each batch when it is needed."""
     for images, labels in loader:
         yield images.cuda(non_blocking=True), labels.cuda(non_blocking=True)
 
 
-def copied_ahead(loader: Iterable[Batch]) -> Iterator[Batch]:
+def copied_ahead(loader: Iterable[TrainingBatch]) -> Iterator[TrainingBatch]:
     """Copy each batch while the one before is in use."""
     stream, ready = torch.cuda.Stream(), None
     for images, labels in loader:
@@ -53,7 +53,7 @@ def copied_ahead(loader: Iterable[Batch]) -> Iterator[Batch]:
         yield ready
 
 
-def train(model: torch.nn.Module, batches: Iterable[Batch]) -> float:
+def train(model: torch.nn.Module, batches: Iterable[TrainingBatch]) -> float:
     """Train; return the median of the milliseconds per step after the first ones."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     ends: list[torch.cuda.Event] = []
@@ -79,7 +79,7 @@ def main() -> None:
 
     model = torchvision.models.get_model(options.model).cuda()
     for copies in options.copies:
-        data = Batches(options.batch, WARM_UP + options.steps)
+        data = TrainingBatches(options.batch, WARM_UP + options.steps)
         loader = DataLoader(data, batch_size=None, pin_memory=copies != "pageable")
         batches = copied_ahead(loader) if copies == "ahead" else copied(loader)
         step_ms = train(model, batches)
