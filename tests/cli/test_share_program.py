@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from gpuyard.cli import main
 from gpuyard.sharing.calls import GateFault, gate_library
 from gpuyard.sharing.group import Group, Terms
+from gpuyard.sharing.monitor import read_groups
 from gpuyard.sharing.program import ProgramTerms, gated_environment
 
 
@@ -156,6 +158,30 @@ def test_a_folder_that_is_not_there_is_named(
 def test_a_program_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert gpuyard("share", "--", "no-such-program") == 2
     assert "is not a program that can be run" in capsys.readouterr().err
+
+
+def states() -> list[str]:
+    return [each.state for each in read_groups()]
+
+
+def test_smi_tells_who_waits_at_the_gate_from_who_is_through_it() -> None:
+    group = Group("test")
+    low, high = group.connect("GPU-1", Terms(0)), group.connect("GPU-1", Terms(9))
+    group.connect("GPU-1", Terms(0))
+    for client in (low, high):
+        client.arrive()
+        client.launched()
+    assert states() == ["running", "running", "idle"]
+    assert low.arrive()
+    waiting = threading.Thread(target=low.wait)
+    waiting.start()
+    while not group.look(0).clients[0].waiting:
+        pass
+    found = states()
+    high.drained(1)
+    waiting.join()
+    assert (found, states()) == (["waiting", "running", "idle"], ["running", "idle", "idle"])
+    group.close()
 
 
 def test_smi_shows_who_holds_a_gpu_and_who_waits(capsys: pytest.CaptureFixture[str]) -> None:

@@ -201,11 +201,11 @@ def test_the_server_does_with_applications_what_the_simulator_does(scale: float,
     assert sum(each.pending for each in server.statistics[len(services) :]) == 0
 
 
-def test_an_answer_tells_the_longest_batch_of_a_stage_that_is_asked_several_times() -> None:
-    # Three of them in batches of two: 10 + 5 ms, and 10 ms for the last one alone, who waited for the others.
-    whole = Application("app", 10.0, 100.0, (Stage("cars", "m", (), 3.0),))
-    services = [Service("app/cars", "m", 30.0, 100.0)]
-    slices = [part(100, ("app/cars", 2))]
+def timing_of_one_request(*stages: Stage) -> Timing:
+    """On a GPU of their own, with batches of two: 10 ms for one, 5 ms more for the other."""
+    whole = Application("app", 10.0, 100.0, stages)
+    services = [Service(f"app/{each.name}", "m", 10.0 * each.per_request, 100.0) for each in stages]
+    slices = [part(100, *((f"app/{each.name}", 2) for each in stages))]
     server = Staged(deployed(services, slices, {"m": steady(10.0, 5.0)}, applications=(whole,)))
     of = server.applications.find("app")
     assert of is not None
@@ -214,7 +214,19 @@ def test_an_answer_tells_the_longest_batch_of_a_stage_that_is_asked_several_time
     server.pass_to(inf)
     [answer] = answers
     assert isinstance(answer, InferAnswer)
-    assert (answer.timing.queue_s, answer.timing.compute_s) == pytest.approx((0.010, 0.015))
+    return answer.timing
+
+
+def test_an_answer_tells_the_longest_batch_of_a_stage_that_is_asked_several_times() -> None:
+    # Three of them in batches of two: 10 + 5 ms, and 10 ms for the last one alone, who waited for the others.
+    found = timing_of_one_request(Stage("cars", "m", (), 3.0))
+    assert (found.queue_s, found.compute_s) == pytest.approx((0.010, 0.015))
+
+
+def test_an_answer_tells_the_batches_before_and_behind_a_stage_that_is_not_asked() -> None:
+    # Only every other request asks the one in the middle, and the first does not.
+    found = timing_of_one_request(Stage("find", "m"), Stage("cars", "m", ("find",), 0.5), Stage("join", "m", ("cars",)))
+    assert (found.queue_s, found.compute_s) == pytest.approx((0.0, 0.020))
 
 
 def test_a_checked_plan_answers_evenly_spaced_requests_in_time() -> None:
