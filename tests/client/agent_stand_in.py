@@ -67,7 +67,7 @@ class AgentStandIn:
 
 @contextmanager
 def under_an_agent(
-    folder: Path, *, every_s: float = 1e9, rank: int = 0, ranks: int = 1, **lease: Any
+    folder: Path, *, every_s: float = 1e9, speed: float = 1.0, rank: int = 0, ranks: int = 1, **lease: Any
 ) -> Iterator[AgentStandIn]:
     """This process is one rank of a job, until the block ends."""
     attempt = next(ATTEMPTS)
@@ -78,7 +78,7 @@ def under_an_agent(
         ATTEMPT: str(attempt),
         RANK: str(rank),
         WORLD_SIZE: str(ranks),
-        SPEED: "1.0",
+        SPEED: repr(speed),
         SAVE_EVERY: repr(every_s),
     }
     told[CHECKPOINTS] = str(folder / "checkpoints")

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.client.agent_stand_in import under_an_agent
@@ -97,6 +98,26 @@ def test_a_checkpoint_that_torch_cannot_write_is_told_and_the_job_goes_on(tmp_pa
         assert "no checkpoint after step 3: [enforce fail" in agent.left.progress.error
         assert agent.left.progress.saved_step == 0
     assert Checkpoints(tmp_path / "checkpoints").newest() == (0, None)
+
+
+def test_checkpoints_are_as_far_apart_as_the_clock_of_the_run_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half an hour of the run is half a minute of the machine at speed 60, and each step here takes a second of it."""
+    now = [0.0]
+    monkeypatch.setattr("gpuyard.client.saving.time", SimpleNamespace(monotonic=lambda: now[0]))
+    saved: list[float] = []
+
+    def save(path: Path) -> None:
+        path.touch()
+        saved.append(now[0])
+
+    with under_an_agent(tmp_path, total=100, every_s=1800.0, speed=60.0):
+        batches = steps(range(100), save=save)
+        assert isinstance(batches, Steps)
+        for _ in batches:
+            now[0] += 1.0
+    assert saved == [30.0, 60.0, 90.0, 100.0]
 
 
 def test_a_script_that_saves_nothing_loads_nothing(tmp_path: Path) -> None:

@@ -111,6 +111,31 @@ def test_a_scheduler_that_dies_is_followed_by_one_that_loses_and_repeats_nothing
     check_nothing_is_held_twice(yard)
 
 
+def test_jobs_keep_their_order_whoever_of_them_changed_last(tmp_path: Path) -> None:
+    """By it ties are broken: another scheduler decides as the one before would have."""
+    yard = yard_of(tmp_path)
+    yard.world.add(NewJob(Job(name, 0.0, 1, "resnet50", duration_s=600.0)) for name in ("c", "a", "b"))
+    yard.world.cancel("c")
+    yard.world.hear()
+    assert list(yard.successor().world.records) == ["c", "a", "b"]
+
+
+def test_the_longest_wait_is_the_longest_time_without_processes(tmp_path: Path) -> None:
+    """Who was stopped waits from then on, and not since it came."""
+    yard = yard_of(tmp_path, start_s=20.0, save_s=5.0)
+    yard.run(
+        Workload.from_jobs([Job(name, 0.0, 8, "resnet50", duration_s=1500.0) for name in ("a", "b")]),
+        resolve("las+proportional"),
+    )
+    rows = yard.store.rows("attempts")
+    for name, record in yard.world.records.items():
+        mine = [row for row in rows if row["job_id"] == name]
+        ends = [0.0, *(row["end_s"] for row in mine)]
+        waits = [row["start_s"] - end for row, end in zip(mine, ends, strict=False)]
+        assert len(waits) > 2  # they take turns
+        assert record.longest_wait_s == pytest.approx(max(waits))
+
+
 KILLS = 300
 
 

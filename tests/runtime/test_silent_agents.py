@@ -4,19 +4,30 @@ import os
 import signal
 import threading
 import time
+from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
 
 from gpuyard.client.checkpoints import Checkpoints
+from gpuyard.client.control import messages
+from gpuyard.client.session import RankName
 from gpuyard.core.workload import Job
 from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import load_zoo
+from gpuyard.runtime.addresses import AgentSettings
+from gpuyard.runtime.agent import NodeAgent, RunningRank
 from gpuyard.runtime.launching import job_folder
 from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.process_ids import is_still
+from gpuyard.runtime.rank_process import RankProcess
 from gpuyard.runtime.real_cluster import RunRules
 from gpuyard.runtime.records import JobState
 from gpuyard.runtime.scheduler import RunSettings, Scheduler
-from gpuyard.runtime.service import AttachedAgents
+from gpuyard.runtime.service import AttachedAgents, SchedulerService
 from gpuyard.runtime.settling import Patience
 from gpuyard.traces import read_cluster
 
@@ -65,3 +76,39 @@ def test_silence_is_counted_only_while_somebody_listens() -> None:
     assert agents.looks_since_heard("a") == 1
     agents.detach("a", link)
     assert agents.looks_since_heard("a") == 0
+
+
+def test_leases_last_as_long_as_anything_is_heard_of_the_scheduler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it has nothing to say: its sign of life counts. Then jobs leave, and with the last one the agent."""
+    now = [0.0]
+    monkeypatch.setattr("gpuyard.runtime.agent.time", SimpleNamespace(monotonic=lambda: now[0]))
+    agent, kinds = NodeAgent(AgentSettings("node0", 1, str(tmp_path), 0.1, lease_s=60.0)), messages()
+    process = RankProcess.__new__(RankProcess)  # which nobody asks for anything here
+    only = agent.ranks[RankName("job", 1, 0)] = RunningRank(process, kinds["Lease"](), 100, kinds["Progress"]())
+    told = []
+    for now[0] in (50.0, 109.0, 111.0):
+        if now[0] == 50.0:
+            agent._obey(kinds["ToAgent"]())
+        agent._end_leases_if_alone()
+        told.append(only.lease.stop)
+    assert told == [False, False, True]
+    assert not agent._over.is_set()
+    agent.ranks.clear()
+    agent._end_leases_if_alone()
+    assert agent._over.is_set()
+
+
+def test_an_agent_that_has_nothing_to_say_is_not_taken_for_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuyard.runtime.agent.SIGN_OF_LIFE_S", 0.001)
+    agent = NodeAgent(AgentSettings("a", 1, str(tmp_path), 0.1, 60.0))
+    world: Any = SimpleNamespace(attempts=None)  # which hears of nothing
+    agents = AttachedAgents()
+    link = agents.attach("a", agents.next_number("a"))
+    assert link is not None
+    assert [agents.looks_since_heard("a") for _ in range(3)] == [1, 2, 3]
+    SchedulerService(world, agents, {})._hear("a", islice(agent._all_of(SimpleQueue()), 1), link)
+    assert agents.looks_since_heard("a") == 1

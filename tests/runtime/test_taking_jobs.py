@@ -1,8 +1,9 @@
 """What a scheduler takes on: jobs of its own, or those of an earlier one in the same state folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,6 +25,23 @@ class Places(LocalFleet):
 
     def reserve(self) -> None:
         self.taken += 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, str] = {}
+
+    def start(self, node: str, settings: Path) -> None:
+        del settings
+        self.names[node] = f"agent of {node}"
+
+    def lives(self, node: str) -> bool:
+        return node in self.names
+
+    def handles(self) -> dict[str, Any]:
+        return dict(self.names)
+
+    def adopt(self, found: Mapping[str, Any]) -> None:
+        self.names = dict(found)
 
 
 @contextmanager
@@ -76,3 +94,12 @@ def test_a_scheduler_that_serves_goes_on_when_all_of_its_jobs_are_over(tmp_path:
                 made.world.cancel("a")
                 made.world.hear()
             made.written()
+
+
+def test_another_scheduler_finds_all_agents_that_were_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also the last one: it would be told to end, with all that runs on its node."""
+    monkeypatch.setattr("gpuyard.runtime.scheduler.GATHER_S", 0.0)  # nobody attaches here
+    with scheduler(tmp_path) as (first, _):
+        first.run()
+    with scheduler(tmp_path) as (_, places):
+        assert places.names == {"node0": "agent of node0"}
