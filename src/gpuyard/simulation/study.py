@@ -23,6 +23,7 @@ from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
+from gpuyard.simulation.multiplex.engine import check_shared_inputs, simulate_shared_cluster
 from gpuyard.simulation.opening import find_policy
 from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
 from gpuyard.simulation.pool import Report, TaskEnd, run_all
@@ -77,6 +78,10 @@ class Study:
 
     def run(self, report: Report = lambda _: None) -> Run:
         """Simulate."""
+        if self.options.shares_gpus:
+            return simulate_shared_cluster(
+                self.cluster, self.workload, self.policy, self.options, self.zoo, load=self.load
+            )
         return simulate_cluster(
             self.cluster, self.workload, self.policy, self.options, zoo=self.zoo, load=self.load,
             progress=lambda done, total: report(done / max(total, 1)),
@@ -106,6 +111,8 @@ def prepare(
     workload = _reaching(workload, window, options.jobs)
     check_quotas(workload, options.quota)
     check_rounds(workload, options.round_s, zoo)
+    if options.shares_gpus:
+        check_shared_inputs(cluster, workload, policy, options, zoo)
     return Study(cluster, workload, policy, replace(options, window=window), zoo, label)
 
 
@@ -146,7 +153,7 @@ def run_study(study: Study) -> Run:
 
 def run_name(options: Options) -> str:
     """Name a run by what most often tells it from others."""
-    kind = "faithful" if options.faithful else ""
+    kind = "faithful" if options.faithful else options.multiplex if options.shares_gpus else ""
     return folder_name(options.policy, _label(options), options.seed, kind)
 
 

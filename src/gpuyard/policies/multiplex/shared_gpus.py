@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuyard.core.workload import DEFAULT_TENANT
 from gpuyard.policies.multiplex.interference import InterferenceModel, Usage
@@ -31,6 +31,10 @@ class TaskFact:
     def speed_on(self, gpu_type: str) -> float:
         """Return how fast the task is alone on such a GPU."""
         return self.speeds.get(gpu_type, 1.0)
+
+    def at(self, place: Place | None) -> TaskFact:
+        """The same task at another place."""
+        return replace(self, place=place)
 
     def may_use(self, gpu_type: str) -> bool:
         """Whether the task says that such a GPU will do."""

@@ -88,3 +88,8 @@ class Antman(_Published):
 @dataclass(frozen=True)
 class Kernelest(_Published):
     """`SCHEDULER=KERNELEST`: the most idle node; its table has other columns than its program asks for."""
+
+
+def sampled_sizes(own: int) -> tuple[int, ...]:
+    """The batch sizes at which a newcomer is measured; of small ones some are below 1, and cannot be had."""
+    return tuple(size for step in range(5) if (size := own + 16 * (step - 3)) > 0)
