@@ -28,8 +28,8 @@ class LeastHarm(SharingRule):
         """Whether more gets done there with the task than without it."""
         if not room.others:
             return True
-        after = sum(1.0 / (1.0 + each.mean) for each in room.known.slowdowns(room.mix, room.gpu.gpu_type))
-        before = sum(1.0 / (1.0 + each.mean) for each in room.known.slowdowns(room.mix[:-1], room.gpu.gpu_type))
+        after = sum(1.0 / (1.0 + each) for each in room.known.means(room.mix, room.gpu.gpu_type))
+        before = sum(1.0 / (1.0 + each) for each in room.known.means(room.mix[:-1], room.gpu.gpu_type))
         return after > before
 
     def score(self, room: SharedRoom) -> float:
@@ -40,9 +40,9 @@ class LeastHarm(SharingRule):
         if not room.others:
             return slower - 1.0
         after = room.known.slowdowns(room.mix, gpu_type)
-        before = room.known.slowdowns(room.mix[:-1], gpu_type)
+        before = room.known.means(room.mix[:-1], gpu_type)
         mine, theirs = after[-1], zip(after[:-1], before, strict=True)
-        harm = slower * (1.0 + mine.mean) - 1.0 + sum(later.mean - now.mean for later, now in theirs)
+        harm = slower * (1.0 + mine.mean) - 1.0 + sum(later.mean - now for later, now in theirs)
         doubt = sqrt(sum(each.deviation**2 for each in after))
         return harm + self.caution * doubt
 

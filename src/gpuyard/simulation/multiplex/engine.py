@@ -63,17 +63,12 @@ def simulate_shared_cluster(
     began = time.perf_counter()
     if options.static:
         workload = workload.at_once()
-    multiplex: Multiplex = MULTIPLEXERS.find(options.multiplex)
     nodes = NodeOrder(cluster)
     load_kernels(policy)
     began_cpu = time.process_time()
-    physics = _physics(cluster, workload, zoo)
-    world = SharedCluster(
-        nodes.cluster, workload, physics, nodes.translated(options), zoo,
-        _new_tuning(multiplex, workload, physics, options), _known_before(options),
-    )  # fmt: skip
+    world, decider = open_shared_cluster(nodes, workload, policy, options, zoo)
     with interrupts_between_steps() as deliver:
-        control(world, SharedDecider(policy, multiplex, zoo), deliver)
+        control(world, decider, deliver)
     cpu_seconds = time.process_time() - began_cpu
     tables = _tables(world, nodes)
     name = f"{policy.name}+{options.multiplex}"
@@ -94,6 +89,19 @@ def simulate_shared_cluster(
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
     }  # fmt: skip
     return Run(info, tables, summary)
+
+
+def open_shared_cluster(
+    nodes: NodeOrder, workload: Workload, policy: Policy, options: Options, zoo: Zoo
+) -> tuple[SharedCluster, SharedDecider]:
+    """The simulated world of these inputs, before its first decision, and who decides there."""
+    multiplex: Multiplex = MULTIPLEXERS.find(options.multiplex)
+    physics = _physics(nodes.cluster, workload, zoo)
+    world = SharedCluster(
+        nodes.cluster, workload, physics, nodes.translated(options), zoo,
+        _new_tuning(multiplex, workload, physics, options), _known_before(options),
+    )  # fmt: skip
+    return world, SharedDecider(policy, multiplex, zoo)
 
 
 def _physics(cluster: Cluster, workload: Workload, zoo: Zoo) -> Physics:
