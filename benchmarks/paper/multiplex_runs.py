@@ -39,8 +39,6 @@ COLD_LOAD = 2.0
 """What the published mixes are worth is asked at one load."""
 ORDER = "fifo+proportional"
 ROUND_S = 1.0
-T_OF_NINE = 2.262
-"""Student's t for 95 % and ten values."""
 BIN_S = 60.0
 
 
@@ -88,16 +86,23 @@ class Interval:
     @classmethod
     def of(cls, values: Sequence[float]) -> Interval:
         """From one value a seed."""
-        return cls(mean(values), T_OF_NINE * stdev(values) / sqrt(len(values)))
+        from scipy.stats import t
+
+        return cls(mean(values), float(t.ppf(0.975, len(values) - 1)) * stdev(values) / sqrt(len(values)))
 
     def text(self, digits: int = 0) -> str:
         """Written as people do."""
         return f"{self.mean:,.{digits}f} ± {self.half:,.{digits}f}"
 
 
+def seeds_of(outcomes: Outcomes) -> list[int]:
+    """The seeds that were run."""
+    return sorted({trial.seed for trial in outcomes})
+
+
 def over_seeds(outcomes: Outcomes, policy: str, load: float, figure: Callable[[Outcome], float]) -> Interval:
     """A figure of a policy at a load."""
-    return Interval.of([figure(outcomes[Trial(policy, load, seed)]) for seed in SEEDS])
+    return Interval.of([figure(outcomes[Trial(policy, load, seed)]) for seed in seeds_of(outcomes)])
 
 
 def ratios(outcomes: Outcomes, policy: str, load: float, figure: Callable[[Outcome], float]) -> Interval:
@@ -105,7 +110,7 @@ def ratios(outcomes: Outcomes, policy: str, load: float, figure: Callable[[Outco
     return Interval.of(
         [
             figure(outcomes[Trial(policy, load, seed)]) / figure(outcomes[Trial(OURS, load, seed)])
-            for seed in SEEDS
+            for seed in seeds_of(outcomes)
         ]
     )  # fmt: skip
 
@@ -201,4 +206,4 @@ def decision_ms(policy: str, load: float = 2.0) -> list[float]:
 
 def pooled(outcomes: Outcomes, policy: str, load: float, figure: Callable[[Outcome], Iterable[float]]) -> list[float]:
     """The values of all seeds, ascending."""
-    return sorted(value for seed in SEEDS for value in figure(outcomes[Trial(policy, load, seed)]))
+    return sorted(value for seed in seeds_of(outcomes) for value in figure(outcomes[Trial(policy, load, seed)]))
