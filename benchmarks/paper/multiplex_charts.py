@@ -62,7 +62,7 @@ def use_over_time(lines: Mapping[str, Sequence[tuple[float, float]]]) -> Figure:
     """How busy processors and memory of all GPUs are, in two panels."""
     figure, axes = panels(2)
     drawn = []
-    for part, (panel, title) in enumerate(zip(axes, ("processors", "memory"), strict=True)):
+    for part, (panel, title) in enumerate(zip(axes, ("processors", "memory bandwidth"), strict=True)):
         drawn = [
             panel.plot(
                 np.arange(len(values)) * BIN_S / 3600, [100 * each[part] for each in values], color=SERIES[n],
@@ -93,7 +93,8 @@ def over_loads(loads: Sequence[float], lines: Mapping[str, tuple[Sequence[Interv
         panel.set_title(title, loc="left", fontsize=10, color=INK)
         panel.set_xticks(list(loads), [f"{load:g}×" for load in loads])
         panel.set_xlabel("load")
-        panel.set_ylim(bottom=0)
+    top = max(each.mean + each.half for both in lines.values() for values in both for each in values)
+    axes[0].set_ylim(0, 1.05 * top / 60)  # both panels have one scale
     axes[0].set_ylabel("minutes")
-    axes[1].legend(drawn, list(lines), loc="lower left", fontsize=7.5, labelcolor=INK, frameon=False, ncols=2)
+    axes[0].legend(drawn, list(lines), loc="upper left", fontsize=7.5, labelcolor=INK, frameon=False, ncols=2)
     return figure

@@ -15,6 +15,7 @@ from gpuyard.core.workload import Job
 from gpuyard.policies.allocate.tune import Tune
 from gpuyard.policies.shared_amounts import TunedAmounts, proportional_amounts
 from gpuyard.profiles import load_zoo
+from gpuyard.reports.time_series import series
 
 COSTS: dict[str, Any] = {"restart_cost_s": 120.0, "start_cost_s": 60.0, "checkpoint_cost_s": 30.0}
 
@@ -197,3 +198,8 @@ def test_what_goes_with_a_gpu_is_divided_among_those_who_share_it(tmp_path: Path
     assert [tuned[name][0] for name in "abc"] == [0.5, 1.5, 3.0]  # what half a GPU, or a whole one, can use
     for resource, total in enumerate(kind.amounts):
         assert sum(amounts[resource] for amounts in tuned.values()) <= total + 1e-9
+
+
+def test_a_gpu_that_several_share_counts_once_in_a_report(tmp_path: Path) -> None:
+    run = shared_run(tmp_path, tasks(("small", 0, 100), ("small", 0, 100), ("small", 50, 100)), "first-fit")
+    assert series(run).gpus_held == pytest.approx(1.0)
