@@ -17,6 +17,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.policies.policy import Policy
+from gpuyard.policies.resolve import label
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results import Run, folder_name, reserve, reserve_next, tidy
 from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
@@ -153,7 +154,7 @@ def run_study(study: Study) -> Run:
 
 def run_name(options: Options) -> str:
     """Name a run by what most often tells it from others."""
-    kind = "faithful" if options.faithful else options.multiplex if options.shares_gpus else ""
+    kind = "faithful" if options.faithful else label(options.multiplex) if options.shares_gpus else ""
     return folder_name(options.policy, _label(options), options.seed, kind)
 
 

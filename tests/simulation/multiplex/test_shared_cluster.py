@@ -179,6 +179,7 @@ def test_a_policy_of_one_s_own_decides_and_what_it_gets_wrong_is_named(tmp_path:
     two = tasks(("small", 0, 100), ("small", 0, 100))
     run = shared_run(tmp_path, two, f"{tmp_path}/own.py:FirstGpu")
     assert run.jobs["finish_s"].to_list() == pytest.approx([110.0, 110.0])
+    assert run.summary["policy"] == "fifo+proportional+FirstGpu"
     with pytest.raises(InputError, match="its plan says nothing of task 0"):
         shared_run(tmp_path, two, f"{tmp_path}/own.py:Forgets")
     with pytest.raises(LedgerError, match=r"task 1.*3 GB of it are free"):

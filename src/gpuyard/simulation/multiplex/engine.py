@@ -22,6 +22,7 @@ from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.observation_files import read_observations
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import MULTIPLEXERS
+from gpuyard.policies.resolve import label
 from gpuyard.profiles import Zoo
 from gpuyard.results import Run, run_inputs, summarise
 from gpuyard.simulation.compiling import load_kernels
@@ -71,7 +72,7 @@ def simulate_shared_cluster(
         control(world, decider, deliver)
     cpu_seconds = time.process_time() - began_cpu
     tables = _tables(world, nodes)
-    name = f"{policy.name}+{options.multiplex}"
+    name = f"{policy.name}+{label(options.multiplex)}"
     load = workload.jobs_per_hour if load is None else load
     summary = summarise(
         tables["jobs"], tables["timeline"], cluster, policy=name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
