@@ -21,7 +21,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.core.service import Service
 from gpuyard.emulation.report import combine
-from gpuyard.policies.registry import ALLOCATIONS, LAUNCHINGS, ORDERS, PLACEMENTS
+from gpuyard.policies.registry import ALLOCATIONS, LAUNCHINGS, MULTIPLEXERS, ORDERS, PLACEMENTS
 from gpuyard.results import TABLES, summarise, summarise_programs, summarise_serving, summarise_sharing
 from gpuyard.results.folders import RUN_FILES
 from gpuyard.results.sharing import SharerFacts
@@ -63,7 +63,7 @@ def reference() -> str:
         _table(("file", "content"), FILES, RUN_FILES),
         "A run has the tables of its world: `jobs` and `timeline` of a cluster; `programs`, and `steps` where they "
         "were seen, of emulated GPUs; `requests`, `slices` and `services` of a server; `completions` and `processes` "
-        "of a shared GPU.\n",
+        "of a shared GPU. A cluster whose jobs share GPUs has `shared_gpus` and `searches`, too.\n",
         "Where runs go, nothing stands before a run is complete, and whoever is killed while it works or writes leaves "
         "nothing. Only a kill in the moment in which the written files get their names (on file systems without "
         "unnamed files, such as NFS: in all the time of writing) leaves a hidden `.NAME-….partial`, which the next "
@@ -122,12 +122,17 @@ def _policies() -> str:
     launchings = "\n".join(
         f"| `{LAUNCHINGS.find(name)}` | {_first_line(LAUNCHINGS.shipped_one(name))} |" for name in LAUNCHINGS.names
     )
+    multiplexers = "\n".join(
+        f"| `{name}` | {_first_line(MULTIPLEXERS.shipped_one(name))} |" for name in MULTIPLEXERS.names
+    )
     aliases = "; ".join(f"`{name}` is another name for `{meant}`" for name, meant in ALLOCATIONS.aliases.items())
     return (
         "`ORDER+ALLOCATE`; either part may be `path/to/file.py:Name` or a name that an installed package offers as an "
         "entry point of `gpuyard.orders` or `gpuyard.allocations` ([writing-a-policy.md](writing-a-policy.md)).\n\n"
         f"| order | first comes |\n|---|---|\n{orders}\n\n| allocation | |\n|---|---|\n{allocations}\n\n"
         f"{aliases}. Placements: {', '.join(f'`{name}`' for name in PLACEMENTS.names)}.\n\n"
+        f"Which jobs share a GPU, for `gpuyard simulate --multiplex` ([multiplexing.md](multiplexing.md)):\n\n"
+        f"| policy | |\n|---|---|\n{multiplexers}\n\n"
         f"Who may launch on a shared GPU, for `gpuyard share --policy`:\n\n| policy | |\n|---|---|\n{launchings}\n"
     )
 

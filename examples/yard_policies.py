@@ -1,4 +1,4 @@
-"""Policies of your own: two orders, three allocations, a placement, a time sharing: docs/writing-a-policy.md."""
+"""Policies of your own: orders, allocations, a placement, a time sharing, a sharing rule: docs/writing-a-policy.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from gpuyard.core.workload import Job
 from gpuyard.policies.allocate.perjob import PerJob
 from gpuyard.policies.facts import Facts, own_thousandths
 from gpuyard.policies.granting import plan_of_grants
+from gpuyard.policies.multiplex import SharedRoom
+from gpuyard.policies.multiplex.rule import SharingRule
 from gpuyard.policies.placement.interface import Placement, Room
 from gpuyard.policies.plan import Keys, Plan
 from gpuyard.policies.snapshot import Snapshot
@@ -95,3 +97,17 @@ class ByShare(TimeSharing):
         """1.0 is a GPU to itself."""
         total = sum(claim.share for claim in claims)
         return [claim.share / total for claim in claims]
+
+
+class SameModel(SharingRule):
+    """Tasks share a GPU with others of their model alone, as many as its memory holds."""
+
+    refuses_because = "no GPU has only tasks of its model"
+
+    def allows(self, room: SharedRoom) -> bool:
+        """Refuse a GPU; that the task's memory fits is certain."""
+        return all(other.usage.model == room.task.usage.model for other in room.others)
+
+    def score(self, room: SharedRoom) -> float:
+        """Lowest is best."""
+        return -len(room.others)

@@ -6,7 +6,17 @@ import sys
 
 from benchmarks.document import fill
 from benchmarks.limits import failures, table
-from benchmarks.paper import differences, optimum, over_load, packers, partition, sensitivity, serving, testbed
+from benchmarks.paper import (
+    differences,
+    multiplex,
+    optimum,
+    over_load,
+    packers,
+    partition,
+    sensitivity,
+    serving,
+    testbed,
+)
 from benchmarks.paper.cases import run_cases
 from benchmarks.paper.section import Study
 
@@ -20,6 +30,7 @@ STUDIES: list[Study] = [
     *([testbed.STUDY] if testbed.AVAILABLE else []),
     *([partition.STUDY] if partition.AVAILABLE else []),
     *([serving.STUDY] if serving.AVAILABLE else []),
+    *([multiplex.STUDY] if multiplex.AVAILABLE else []),
 ]
 
 

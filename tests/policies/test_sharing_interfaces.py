@@ -10,12 +10,10 @@ from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import WHOLE, GrantState, Part
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.service import Service
-from gpuyard.core.workload import Job
-from gpuyard.policies.facts import Facts
-from gpuyard.policies.multiplex import MultiplexPlan, Sharing
+from gpuyard.policies.multiplex import GpuFact, MultiplexPlan, SharedGpus, Sharing, TaskFact
+from gpuyard.policies.multiplex.interference import Usage
 from gpuyard.policies.partition import PartitionPlan, Slice, Turn
 from gpuyard.policies.registry import MULTIPLEXERS, PARTITIONS
-from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import load_zoo
 
 HALVES = """
@@ -39,9 +37,9 @@ from gpuyard.policies.multiplex import MultiplexPlan, Sharing
 
 @dataclass(frozen=True)
 class Together:
-    def plan(self, snapshot, zoo):
-        node = snapshot.cluster.node_names[0]
-        return MultiplexPlan({job: Sharing(node, 0, 8.0, batch=32) for job in snapshot.job_id.tolist()})
+    def plan(self, gpus):
+        node = gpus.gpus[0].node
+        return MultiplexPlan({task.name: Sharing(node, 0, task.gpu_memory_gb, batch=32) for task in gpus.tasks})
 """
 
 
@@ -83,11 +81,8 @@ def test_an_answer_takes_a_period_and_all_turns(period_s: float, answer_s: float
 def test_a_multiplexer_of_one_s_own_is_found_asked_and_carried_out(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TOGETHER)
     policy = MULTIPLEXERS.find(f"{tmp_path}/mine.py:Together")
-    facts = Facts(0.0)
-    facts.add_node("a", NodeKind(gpus=1, cpus=8, memory_gb=64, gpu_memory_gb=16))
-    for name in ("x", "y"):
-        facts.add_job(Job(name, 0.0, 1, "resnet50", iterations=100.0))
-    plan = policy.plan(Snapshot.of(facts), load_zoo())
+    tasks = tuple(TaskFact(name, Usage("resnet50", 0.9, 0.5), 8.0) for name in ("x", "y"))
+    plan = policy.plan(SharedGpus((GpuFact("a", 0, "V100", 16.0),), tasks))
     ledger = one_gpu()
     plan.take(ledger)
     assert {grant.holder: grant.parts[0].gpu_memory_gb for grant in ledger.grants()} == {"x": 8.0, "y": 8.0}

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
     from gpuyard.simulation.options import Options
 
 SIMULATED_ONLY = (
-    *("faithful", "failures", "failure_rate", "repair_time", "window", "timeline", "opt_time_limit"),
+    *(
+        "faithful",
+        "multiplex",
+        "observations",
+        "failures",
+        "failure_rate",
+        "repair_time",
+        "window",
+        "timeline",
+        "opt_time_limit",
+    ),
     "start_cost",
 )
 """Options of a simulation that real jobs have no use for."""

@@ -32,6 +32,27 @@ class Decision(NamedTuple):
     holds_until: float  # the rules that put jobs first may act differently from then on
 
 
+class Ordered(NamedTuple):
+    """The order of the active jobs alone, as in a decision."""
+
+    order: Ints
+    keys: Keys
+    priority: Ints
+    positions: Ints
+    starved: NDArray[np.bool_] | None
+    holds_until: float
+
+
+def ordered(policy: Policy, snapshot: Snapshot) -> Ordered:
+    """Ask a policy's order who is first, for those who place jobs by other means."""
+    try:
+        return _ordered(policy, snapshot)[0]
+    except (GpuyardError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise policy_failure(error, policy.name, *policy.parts) from error
+
+
 def decide(policy: Policy, snapshot: Snapshot) -> Decision:
     """Ask a policy what to do. Jobs with equal keys go by arrival."""
     try:
@@ -42,7 +63,8 @@ def decide(policy: Policy, snapshot: Snapshot) -> Decision:
         raise policy_failure(error, policy.name, *policy.parts) from error
 
 
-def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
+def _ordered(policy: Policy, snapshot: Snapshot) -> tuple[Ordered, Snapshot, _Ranks]:
+    """The order, the snapshot with the times that it goes by, and the rules behind it."""
     from gpuyard.policies.arrange import positions_in_order
 
     expected = policy.expected_speed(snapshot)
@@ -51,14 +73,19 @@ def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
     ranks = _ranks(policy, seen)
     positions = positions_in_order(moment_of(snapshot).ties, ranks.priority, keys.key)
     order = moment_of(snapshot).active[positions]
+    return Ordered(order, keys, ranks.priority, positions, ranks.starved, ranks.hold_until), seen, ranks
+
+
+def _decide(policy: Policy, snapshot: Snapshot) -> Decision:
+    (order, keys, priority, positions, starved, hold_until), seen, ranks = _ordered(policy, snapshot)
     if policy.own_allocate:
         plan = policy.allocate.plan(seen, order.copy())  # to be written into, if it likes
         check_plan(policy.name, snapshot, order, plan)
     else:
         plan = policy.allocate.plan(seen, order)
     again = _changes_ranks(snapshot, plan, ranks) or _changes_types(snapshot, plan)
-    holds_until = snapshot.now if again else ranks.hold_until
-    return Decision(plan, order, keys, ranks.priority, positions, ranks.starved, holds_until)
+    holds_until = snapshot.now if again else hold_until
+    return Decision(plan, order, keys, priority, positions, starved, holds_until)
 
 
 def _keys(policy: Policy, snapshot: Snapshot) -> Keys:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.policies.arrange import seconds_to_crossing
-from gpuyard.policies.decide import Decision
+from gpuyard.policies.decide import Decision, Ordered
 
 
-def order_changes_s(decision: Decision, now: float, running: NDArray[np.bool_], since: Floats) -> float:
+def order_changes_s(decision: Decision | Ordered, now: float, running: NDArray[np.bool_], since: Floats) -> float:
     """When two jobs can first change places, or a rule that puts jobs first acts otherwise; now if nobody knows.
 
     `running` says who holds GPUs since the decision, in its order, and `since` from when each works.

@@ -171,7 +171,19 @@ PARTITIONS = Kind(
     },
     "gpuyard.partitions", "plan",
 )  # fmt: skip
-MULTIPLEXERS = Kind("multiplex", "a multiplex policy", {}, "gpuyard.multiplexers", "plan")
+
+MULTIPLEXERS = Kind(
+    "multiplex", "a multiplex policy",
+    {
+        "interference": "multiplex.least_harm:LeastHarm", "placement-only": "multiplex.least_harm:PlacementOnly",
+        "tuning-only": "multiplex.baselines:TuningOnly", "exclusive": "multiplex.baselines:ExclusiveGpus",
+        "first-fit": "multiplex.baselines:SharedFirstFit", "best-fit": "multiplex.baselines:SharedBestFit",
+        "random": "multiplex.baselines:RandomFit", "utilisation": "multiplex.baselines:UtilisationThreshold",
+        "pairwise": "multiplex.pairwise:PairwiseMatching", "iadeep": "published.multiplex:Iadeep",
+        "antman": "published.multiplex:Antman", "kernelest": "published.multiplex:Kernelest",
+    },
+    "gpuyard.multiplexers", "plan",
+)  # fmt: skip
 
 KINDS = {
     kind.name: kind for kind in (ORDERS, ALLOCATIONS, PLACEMENTS, PARTITIONS, MULTIPLEXERS, TIMESHARES, LAUNCHINGS)

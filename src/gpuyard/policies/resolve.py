@@ -25,7 +25,7 @@ def resolve(
     check_kind(placement, "placement", "a placement's name", str, NoneType)
     order, allocate = split_name(text)
     return Policy(
-        f"{_label(order)}+{_label(allocate)}",
+        f"{label(order)}+{label(allocate)}",
         ORDERS.find(order),
         _allocation(allocate, placement, opt_time_limit_s),
         starvation=None if starvation_s is None else Starvation(starvation_s),
@@ -44,7 +44,8 @@ def split_name(text: str) -> tuple[str, str]:
     return parts[0], parts[1]
 
 
-def _label(part: str) -> str:
+def label(part: str) -> str:
+    """What results call a part of a policy: its name and options, without the folder that its file lies in."""
     name = parse(part)
     known = name.name if ".py:" in name.name else ALLOCATIONS.aliases.get(name.name.lower(), name.name.lower())
     return str(PolicyName(_short(known), {option: _short(value) for option, value in name.options.items()}))

@@ -11,7 +11,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU
 from gpuyard.profiles.gpus import gpu_key
 from gpuyard.profiles.model import REFERENCE_SHARE, ModelProfile
-from gpuyard.profiles.parts import MemoryProfile, Slowdown
+from gpuyard.profiles.parts import MemoryProfile, SharingProfile, Slowdown
 from gpuyard.profiles.published import PublishedScalars
 from gpuyard.profiles.reading import load_yaml
 from gpuyard.profiles.serving_files import gpu_sharing_of, latency_of, serving_of
@@ -110,6 +110,7 @@ def _other_parts(name: str, model: dict[str, Any], source: str) -> dict[str, Any
             Slowdown(part["beside"], part["factor"], gpu_key(part["gpu"]) if part["gpu"] else "")
             for part in model.get("slowdown", ())
         ),
+        "sharing": SharingProfile(**model["sharing"]) if model.get("sharing") else None,
     }
 
 

@@ -13,7 +13,7 @@ from gpuyard.core.arrays import Floats
 from gpuyard.core.errors import InputError
 from gpuyard.profiles.gpu_speed import REFERENCE_GPU, GpuSpeed, gpu_speed
 from gpuyard.profiles.gpus import gpu_key
-from gpuyard.profiles.parts import MemoryProfile, Slowdown
+from gpuyard.profiles.parts import MemoryProfile, SharingProfile, Slowdown
 from gpuyard.profiles.serving_parts import BATCHES, LatencyProfile, ServingProfile
 from gpuyard.profiles.serving_store import bundled_serving
 from gpuyard.profiles.steps import StepProfile
@@ -58,6 +58,7 @@ class ModelProfile:
     stated_serving: ServingProfile | None = None
     memory: MemoryProfile | None = None
     slowdown: tuple[Slowdown, ...] = ()
+    sharing: SharingProfile | None = None
 
     @property
     def latency(self) -> tuple[LatencyProfile, ...]:
@@ -116,9 +117,14 @@ class ModelProfile:
 
         What was measured on this GPU type counts, or else what names no type, or else what was measured elsewhere.
         """
+        measured = self.measured_beside(other, gpu_type)
+        return 1.0 if measured is None else measured
+
+    def measured_beside(self, other: ModelProfile, gpu_type: str = "") -> float | None:
+        """Return the same where it was measured, None elsewhere."""
         known = [each for each in self.slowdown if each.beside in (other.name, *other.aliases)]
         known.sort(key=lambda each: (each.gpu != gpu_key(gpu_type), each.gpu != ""))
-        return known[0].factor if known else 1.0
+        return known[0].factor if known else None
 
     def storage_need(self, speed: float) -> float:
         """Return the least storage bandwidth per GPU that feeds this throughput."""

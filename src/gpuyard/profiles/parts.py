@@ -28,3 +28,16 @@ class Slowdown(NamedTuple):
     """1.0 is not at all."""
     gpu: str = ""
     """The kind it was measured on; empty if that is not said."""
+
+
+class SharingProfile(NamedTuple):
+    """How a model uses a GPU when it trains on it alone, and what follows for sharing one."""
+
+    compute: float
+    """The part of the time in which it keeps the GPU's processors busy, 0 to 1."""
+    bandwidth: float
+    """The same of the GPU's memory."""
+    fixed_part: float = 0.3
+    """The part of a step with its own batch size that does not grow with the batch."""
+    noise_scale: float | None = None
+    """The batch size, in samples, at which noise and signal of its gradients are equally strong; None: not known."""

@@ -63,6 +63,7 @@ _Text = Annotated[str, Field(min_length=1)]
 _Gpu = Annotated[_Text, BeforeValidator(_as_text)]
 _Batch = Annotated[int, Field(ge=1)]
 _Part = Annotated[float, Field(gt=0, le=1), AfterValidator(_whole_percent)]
+_OfTime = Annotated[float, Field(ge=0, le=1)]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Tensor = Annotated[list[str | int], AfterValidator(_is_tensor)]
 _Scalars = tuple[Positive, Positive, Positive, Positive]
@@ -100,6 +101,13 @@ class _Slowdown(Strict):
     gpu: str = ""
 
 
+class _Sharing(Strict):
+    compute: _OfTime
+    bandwidth: _OfTime
+    fixed_part: _OfTime = 0.3
+    noise_scale: Positive | None = None
+
+
 class _Model(Strict):
     title: str = ""
     aliases: list[_Text] = Field(default_factory=list)
@@ -121,11 +129,13 @@ class _Model(Strict):
     serving: _Serving | None = None
     memory_mib: dict[_Batch, Positive] = Field(default_factory=dict)
     slowdown: list[_Slowdown] = Field(default_factory=list)
+    sharing: _Sharing | None = None
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:
-        if not any((self.throughput, self.steps, self.latency, self.serving, self.memory_mib, self.slowdown)):
-            raise ValueError("has none of throughput, steps, latency, serving, memory_mib and slowdown")
+        parts = (self.throughput, self.steps, self.latency, self.serving, self.memory_mib, self.slowdown, self.sharing)
+        if not any(parts):
+            raise ValueError("has none of throughput, steps, latency, serving, memory_mib, slowdown and sharing")
         return self
 
 

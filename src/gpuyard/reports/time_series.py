@@ -41,12 +41,21 @@ def series(run: Run, bins: int = BINS) -> Series:
     leave = np.maximum(run.jobs["finish_s"].fill_null(float(edges[-1])).to_numpy(), arrival)
     return Series(
         edges_h=edges / 3600.0,
-        gpus_held=binned(start, end, held["gpus"].to_numpy(), edges) / cluster.total_gpus,
+        gpus_held=_gpus_held(run, edges) / cluster.total_gpus,
         cpus_held=binned(start, end, held["cpus"].to_numpy(), edges) / cpus,
         cpus_used=binned(start, end, held["cpus_used"].to_numpy(), edges) / cpus,
         gpu_demand=binned(arrival, leave, run.jobs["gpus"].to_numpy(), edges) / cluster.total_gpus,
         runnable=binned(arrival, leave, np.ones(len(arrival)), edges),
     )
+
+
+def _gpus_held(run: Run, edges: Floats) -> Floats:
+    """How many GPUs somebody holds; one that several share is one."""
+    if "shared_gpus" in run:
+        shared = run["shared_gpus"]
+        return binned(shared["start_s"].to_numpy(), shared["end_s"].to_numpy(), np.ones(shared.height), edges)
+    held = spans(run.jobs, run.timeline).collect()
+    return binned(held["start_s"].to_numpy(), held["end_s"].to_numpy(), held["gpus"].to_numpy(), edges)
 
 
 def bin_edges(run: Run, bins: int) -> Floats:

@@ -75,6 +75,27 @@ TIMELINE = TableSchema(
     },
 )
 
+SHARED_GPUS = TableSchema(
+    "shared_gpus",
+    "one row for each span in which the same tasks were on a GPU with the same batch sizes, of GPUs that tasks share",
+    {
+        "gpu": pl.Int32(),
+        "tasks": pl.List(pl.String()),
+        "batches": pl.List(pl.Int32()),
+        "compute": pl.Float64(),
+        "bandwidth": pl.Float64(),
+        "tuning": pl.Boolean(),
+        "start_s": pl.Float64(),
+        "end_s": pl.Float64(),
+    },
+)
+
+SEARCHES = TableSchema(
+    "searches",
+    "one row for each search for batch sizes of tasks that share a GPU, that came to its end",
+    {"start_s": pl.Float64(), "end_s": pl.Float64(), "tasks": pl.Int32(), "measurements": pl.Int32()},
+)
+
 ATTEMPTS = TableSchema(
     "attempts",
     "one row for each time that a job was started, of runs with real processes",
@@ -255,7 +276,7 @@ TABLES = {
     table.name: table
     for table in (
         *(JOBS, TIMELINE, ATTEMPTS, PROGRAMS, STEPS, REQUESTS, STAGE_REQUESTS),
-        *(SLICES, SERVICES, COMPLETIONS, PROCESSES, QUEUES),
+        *(SLICES, SERVICES, COMPLETIONS, PROCESSES, QUEUES, SHARED_GPUS, SEARCHES),
     )
 }  # fmt: skip
 """Every table that a run may have; which of them it has depends on its world. A new table is added here."""

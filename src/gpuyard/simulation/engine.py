@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import platform
 import time
-from dataclasses import asdict
 from functools import partial
 from typing import Any
-
-import numpy as np
-import polars as pl
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.forks import check_fork
@@ -17,7 +13,6 @@ from gpuyard.core.interrupts import interrupts_between_steps, interrupts_held_ba
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
-from gpuyard.policies.plan import REASONS
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results import Run, run_inputs, summarise
@@ -25,7 +20,8 @@ from gpuyard.simulation.compiling import load_kernels
 from gpuyard.simulation.node_order import NodeOrder
 from gpuyard.simulation.opening import find_policy, open_cluster
 from gpuyard.simulation.options import Options
-from gpuyard.simulation.simulated_cluster import ReportFinished, SimulatedCluster
+from gpuyard.simulation.run_tables import jobs_table, measured_jobs
+from gpuyard.simulation.simulated_cluster import ReportFinished
 from gpuyard.simulation.speed_notes import speed_notes
 
 DEFAULTS = Options()
@@ -57,7 +53,7 @@ def simulate_cluster(
     with interrupts_between_steps() as deliver:
         control(world, partial(decide, policy), deliver)
     cpu_seconds = time.process_time() - began_cpu
-    table = _jobs_table(world)
+    table = jobs_table(world)
     timeline = world.recorder.table(world.workload, nodes.gpu_numbers)
     load = workload.jobs_per_hour if load is None else load
     summary = summarise(
@@ -88,41 +84,7 @@ def _inputs(
 ) -> dict[str, Any]:
     """What the run was made from."""
     return run_inputs(
-        "simulated", policy.name, cluster, workload, measured=_measured(workload, options), faithful=options.faithful,
-        load=load, window=list(options.window) if options.window else None, seed=options.seed, options=asdict(options),
+        "simulated", policy.name, cluster, workload, measured=measured_jobs(workload, options),
+        faithful=options.faithful, load=load, window=list(options.window) if options.window else None,
+        seed=options.seed, options=options.as_inputs(),
     )  # fmt: skip
-
-
-def _measured(workload: Workload, options: Options) -> Workload:
-    """The jobs whose times count."""
-    first, last = options.window or (0, len(workload))
-    return workload.take(np.arange(first, last))
-
-
-def _jobs_table(world: SimulatedCluster) -> pl.DataFrame:
-    workload, tally, jobs = world.workload, world.tally, world.jobs
-
-    def known(times: Any) -> pl.Series:
-        return pl.Series(np.where(np.isfinite(times), times, np.nan)).fill_nan(None)
-
-    return pl.DataFrame(
-        {
-            "job_id": workload.job_id,
-            "model": np.array(workload.models)[workload.model],
-            "gpus": workload.gpus,
-            "arrival_s": workload.arrival_s,
-            "finish_s": known(tally.finish),
-            "start_s": known(tally.start),
-            "iterations": jobs.iterations,
-            "tenant": np.array(workload.tenants)[workload.tenant],
-            "priority": workload.priority,
-            "measured": world.measured.astype(np.bool_),
-            "held_s": world.progress.held_s,
-            "cpu_demand": jobs.demand[:, 0],
-            "memory_demand_gb": jobs.demand[:, 1],
-            "preemptions": tally.preemptions,
-            "moves": tally.moves,
-            "restarts": tally.restarts,
-            **{f"wait_{name}_s": tally.waits[:, code] for code, name in enumerate(REASONS)},
-        }
-    ).head(world.known)

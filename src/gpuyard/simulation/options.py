@@ -7,7 +7,7 @@ that out, because there a time may have any unit.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,6 +23,8 @@ __all__ = ["DEFAULT_CLUSTER", "DEFAULT_JOBS", "DEFAULT_LOAD", "DEFAULT_WINDOW", 
 
 DEFAULT_CLUSTER = "16x8:cpus=24,memory=500GB"
 """The 128 GPUs of Synergy's main experiment."""
+
+NO_SHARING = "none"
 
 DEFAULT_LOAD = 9.0
 DEFAULT_JOBS = 8000
@@ -79,6 +81,14 @@ class Options:
     profiles: values.Texts = _option((), "FILE", "Profiles of your own models; repeat for several.", many=True)
     recorded_on: str | None = _option(None, "GPU_TYPE", "The GPUs on which recorded durations were measured.")
     placement: str | None = _option(None, "NAME", "first-fit, consolidating or best-fit.")
+    multiplex: values.Name = _option(
+        NO_SHARING,
+        "NAME",
+        "Jobs of one GPU share GPUs: interference, or another multiplex policy; none: they do not. [none]",
+    )
+    observations: str | None = _option(
+        None, "FILE", "With --multiplex: what has been measured of jobs that share a GPU, for the policy to know."
+    )
     faithful: bool = _option(False, "--faithful", "As the original program does it, faults and all.")
     starvation_s: values.StarvationLimit = _option(
         None, "none|TIME", "A job that has waited so long goes first. [none; 1000h with --faithful]"
@@ -113,8 +123,27 @@ class Options:
                              value=self.arrivals, hint="Keep one of the two")  # fmt: skip
         if self.arrivals == "static":
             self._set("static", True)
+        self._check_sharing()
         if self.faithful and self.starvation_s is None:
             self._set("starvation_s", PUBLISHED_STARVATION_S)
+
+    def _check_sharing(self) -> None:
+        if self.multiplex == NO_SHARING:
+            if self.observations is not None:
+                raise InputError("are for a multiplex policy, and none is named", field="observations",
+                                 value=self.observations, hint="Name one with --multiplex")  # fmt: skip
+        elif self.faithful:
+            raise InputError("contradicts multiplex: the original shares no GPUs", field="faithful", value=True)
+
+    @property
+    def shares_gpus(self) -> bool:
+        """Whether a multiplex policy puts several jobs on one GPU."""
+        return self.multiplex != NO_SHARING
+
+    def as_inputs(self) -> dict[str, Any]:
+        """Return all fields as a run keeps them; those about sharing only where GPUs are shared."""
+        left_out = () if self.shares_gpus else ("multiplex", "observations")
+        return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

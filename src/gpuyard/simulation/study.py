@@ -17,12 +17,14 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
 from gpuyard.policies.policy import Policy
+from gpuyard.policies.resolve import label
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results import Run, folder_name, reserve, reserve_next, tidy
 from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
+from gpuyard.simulation.multiplex.engine import check_shared_inputs, simulate_shared_cluster
 from gpuyard.simulation.opening import find_policy
 from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
 from gpuyard.simulation.pool import ReportShare, TaskEnd, run_all
@@ -77,6 +79,10 @@ class Study:
 
     def run(self, report: ReportShare = lambda _: None) -> Run:
         """Simulate."""
+        if self.options.shares_gpus:
+            return simulate_shared_cluster(
+                self.cluster, self.workload, self.policy, self.options, self.zoo, load=self.load
+            )
         return simulate_cluster(
             self.cluster, self.workload, self.policy, self.options, zoo=self.zoo, load=self.load,
             progress=lambda done, total: report(done / max(total, 1)),
@@ -106,6 +112,8 @@ def prepare(
     workload = _reaching(workload, window, options.jobs)
     check_quotas(workload, options.quota)
     check_rounds(workload, options.round_s, zoo)
+    if options.shares_gpus:
+        check_shared_inputs(cluster, workload, policy, options, zoo)
     return Study(cluster, workload, policy, replace(options, window=window), zoo, label)
 
 
@@ -146,7 +154,7 @@ def run_study(study: Study) -> Run:
 
 def run_name(options: Options) -> str:
     """Name a run by what most often tells it from others."""
-    kind = "faithful" if options.faithful else ""
+    kind = "faithful" if options.faithful else label(options.multiplex) if options.shares_gpus else ""
     return folder_name(options.policy, _label(options), options.seed, kind)
 
 

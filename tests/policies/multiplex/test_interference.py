@@ -8,6 +8,7 @@ import pytest
 
 from gpuyard.core.errors import InputError
 from gpuyard.policies.multiplex.interference import SPREAD, USUAL_EFFECT, InterferenceModel, Observation, Usage
+from gpuyard.policies.multiplex.mix_means import MixMeans
 from gpuyard.policies.multiplex.observation_files import read_observations, write_observations
 
 HEAVY, LIGHT, OTHER = Usage("heavy", 0.6, 0.4), Usage("light", 0.05, 0.01), Usage("other", 0.3, 0.2)
@@ -154,3 +155,19 @@ def test_what_a_file_gets_wrong_is_named(tmp_path: Path, observation: str, field
     path.write_text(f'{{"gpuyard": "interference/1", "observations": [{observation}]}}')
     with pytest.raises(InputError, match=rf"seen.json, field {field}\b"):
         read_observations(path)
+
+
+def test_means_alone_are_those_of_the_whole_answer() -> None:
+    model = taught((HEAVY, LIGHT._replace(batch=2.0)), 0.1, 0.9, times=2)
+    for mix in ((HEAVY, LIGHT), (HEAVY, HEAVY, OTHER), (LIGHT,)):
+        assert model.means(mix) == pytest.approx([each.mean for each in model.slowdowns(mix)])
+
+
+def test_what_is_measured_again_makes_a_mean_surer_and_is_told_each_time_it_has_doubled() -> None:
+    means = MixMeans()
+    told = []
+    for slowdown in (0.2, 0.4, 0.6, 0.4):
+        means.add(Observation((HEAVY, LIGHT), (0,), slowdown, error=0.1))
+        told.append(means.model.observations[0])
+    assert [each.slowdown for each in told] == pytest.approx([0.2, 0.3, 0.3, 0.4])
+    assert [each.error for each in told] == pytest.approx([0.1, 0.1 / 2**0.5, 0.1 / 2**0.5, 0.05])

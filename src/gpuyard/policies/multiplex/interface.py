@@ -8,8 +8,7 @@ from typing import Protocol
 
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.ledger import Ledger
-from gpuyard.policies.snapshot import Snapshot
-from gpuyard.profiles import Zoo
+from gpuyard.policies.multiplex.shared_gpus import SharedGpus
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Sharing:
     gpu_memory_gb: float
     """What it may take: unlike time on the GPU, memory cannot be shared out twice."""
     batch: int | None = None
-    """The batch size it should train with; None: its own."""
+    """The batch size it should train with; None: its own, or what a tuner finds."""
     thousandths: int = 0
     """The part of the GPU that is its own; 0 when all who are there compete for it."""
 
@@ -32,6 +31,8 @@ class MultiplexPlan:
 
     places: Mapping[int | str, Sharing] = field(default_factory=dict)
     waits: Mapping[int | str, str] = field(default_factory=dict)
+    lacks: Mapping[int | str, str] = field(default_factory=dict)
+    """In words, for some of those who wait: what is missing."""
 
     def take(self, ledger: Ledger) -> None:
         """Let every task take its place, and those who wait give up theirs; LedgerError, and no change, if not."""
@@ -43,8 +44,11 @@ class MultiplexPlan:
 
 
 class Multiplex(Protocol):
-    """Puts tasks together on GPUs where they disturb each other least."""
+    """Puts tasks together on GPUs where they disturb each other least.
 
-    def plan(self, snapshot: Snapshot, zoo: Zoo) -> MultiplexPlan:
-        """Say who shares which GPU; `zoo` tells how much models slow each other down."""
+    It may have `tunes`: whether the batch sizes of tasks that share a GPU are tuned; they are not, unless it says so.
+    """
+
+    def plan(self, gpus: SharedGpus) -> MultiplexPlan:
+        """Say who shares which GPU, and why the others wait."""
         ...

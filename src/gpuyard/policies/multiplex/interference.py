@@ -105,6 +105,23 @@ class InterferenceModel:
         """Return the sum of what all tasks of a mix are to expect."""
         return self._slowdown(mix, tuple(range(len(mix))), gpu)
 
+    def means(self, mix: Sequence[Usage], gpu: str = "") -> list[float]:
+        """Return the same without saying how sure it is, which is much quicker."""
+        return [
+            max(0.0, sum(strength * self._mean_of(effect) for effect, strength in _effects(mix, (n,), gpu).items()))
+            for n in range(len(mix))
+        ]
+
+    def _mean_of(self, effect: _Effect) -> float:
+        if effect not in self._effect_means:
+            across = _covariance([effect], self._known)
+            self._effect_means[effect] = float(USUAL_EFFECT + (across @ self._posterior.weights)[0])
+        return self._effect_means[effect]
+
+    @cached_property
+    def _effect_means(self) -> dict[_Effect, float]:
+        return {}
+
     def _slowdown(self, mix: Sequence[Usage], measured: tuple[int, ...], gpu: str) -> ExpectedSlowdown:
         strengths = _effects(mix, measured, gpu)
         if not strengths:

@@ -1,0 +1,158 @@
+"""Simulate a cluster whose GPUs tasks share: inputs in, a run out."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gpuyard.core.cluster import Cluster
+from gpuyard.core.errors import InputError
+from gpuyard.core.interrupts import interrupts_between_steps
+from gpuyard.core.workload import Workload
+from gpuyard.policies.controller import control
+from gpuyard.policies.decide_shared import SharedDecider
+from gpuyard.policies.multiplex import Multiplex
+from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.multiplex.observation_files import read_observations
+from gpuyard.policies.policy import Policy
+from gpuyard.policies.registry import MULTIPLEXERS
+from gpuyard.policies.resolve import label
+from gpuyard.profiles import Zoo
+from gpuyard.results import Run, run_inputs, summarise
+from gpuyard.simulation.compiling import load_kernels
+from gpuyard.simulation.multiplex.gpu_events import NewTuning
+from gpuyard.simulation.multiplex.physics import Physics
+from gpuyard.simulation.multiplex.tuning import MeasuredTuning, PublishedTuning
+from gpuyard.simulation.multiplex.world import SharedCluster
+from gpuyard.simulation.node_order import NodeOrder
+from gpuyard.simulation.options import Options
+from gpuyard.simulation.run_tables import jobs_table, measured_jobs
+
+
+def check_shared_inputs(cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo) -> None:
+    """Refuse what GPUs cannot be shared by, before a long run."""
+    SharedDecider(policy, MULTIPLEXERS.find(options.multiplex), zoo)
+    _known_before(options)
+    wide = np.flatnonzero(workload.gpus != 1)
+    if len(wide):
+        job = wide[0]
+        raise InputError(
+            f"is what job {workload.job_id[job]} asks for; GPUs are shared by jobs of one GPU each", field="gpus",
+            value=float(workload.gpus[job]), hint="Leave the others out with --gpus 1:1, or make --single-gpu jobs",
+        )  # fmt: skip
+    largest = max(kind.gpu_memory_gb for kind in cluster.kinds if kind.gpus)
+    physics = _physics(cluster, workload, zoo)
+    for model, batches in physics.batches.items():
+        needs = batches.memory_gb(batches.own)
+        if needs > largest:
+            raise InputError(
+                f"takes {needs:.3g} GB of GPU memory with its own batch size; no GPU has more than {largest:.3g} GB",
+                field="model", value=model, hint="Name GPUs with more memory, as in 4x8:gpu_memory=80GB",
+            )  # fmt: skip
+
+
+def simulate_shared_cluster(
+    cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo, *, load: float | None = None
+) -> Run:
+    """Run a workload on a cluster under a policy and a multiplex policy; the run is not yet saved."""
+    began = time.perf_counter()
+    if options.static:
+        workload = workload.at_once()
+    nodes = NodeOrder(cluster)
+    load_kernels(policy)
+    began_cpu = time.process_time()
+    world, decider = open_shared_cluster(nodes, workload, policy, options, zoo)
+    with interrupts_between_steps() as deliver:
+        control(world, decider, deliver)
+    cpu_seconds = time.process_time() - began_cpu
+    tables = _tables(world, nodes)
+    name = f"{policy.name}+{label(options.multiplex)}"
+    load = workload.jobs_per_hour if load is None else load
+    summary = summarise(
+        tables["jobs"], tables["timeline"], cluster, policy=name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
+    )
+    summary["gpu_use"] = _gpu_use(tables["shared_gpus"], cluster, world.end_s)
+    info = run_inputs(
+        "simulated", name, cluster, workload, measured=measured_jobs(workload, options), faithful=False,
+        load=load, window=list(options.window) if options.window else None, seed=options.seed,
+        options=options.as_inputs(),
+    ) | {
+        "end_s": world.end_s,
+        "decisions": world.decisions,
+        "notes": _notes(workload),
+        "machine": {"python": platform.python_version(), "system": platform.platform()},
+        "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
+    }  # fmt: skip
+    return Run(info, tables, summary)
+
+
+def open_shared_cluster(
+    nodes: NodeOrder, workload: Workload, policy: Policy, options: Options, zoo: Zoo
+) -> tuple[SharedCluster, SharedDecider]:
+    """The simulated world of these inputs, before its first decision, and who decides there."""
+    multiplex: Multiplex = MULTIPLEXERS.find(options.multiplex)
+    physics = _physics(nodes.cluster, workload, zoo)
+    world = SharedCluster(
+        nodes.cluster, workload, physics, nodes.translated(options), zoo,
+        _new_tuning(multiplex, workload, physics, options), _known_before(options),
+    )  # fmt: skip
+    return world, SharedDecider(policy, multiplex, zoo)
+
+
+def _physics(cluster: Cluster, workload: Workload, zoo: Zoo) -> Physics:
+    smallest = min(kind.gpu_memory_gb for kind in cluster.kinds if kind.gpus)
+    return Physics(zoo, workload.models, smallest)
+
+
+def _known_before(options: Options) -> InterferenceModel:
+    if options.observations is None:
+        return InterferenceModel()
+    return read_observations(Path(options.observations))
+
+
+def _new_tuning(multiplex: Multiplex, workload: Workload, physics: Physics, options: Options) -> NewTuning | None:
+    """What tunes batch sizes on a GPU under this policy: gpuyard's tuner, IADeep's, or nothing."""
+    if getattr(multiplex, "tunes_as_published", False):
+        return lambda _: PublishedTuning()
+    if not getattr(multiplex, "tunes", False):
+        return None
+    noise_scale: Callable[[int], float | None] = lambda job: physics.noise_scale(workload.models[workload.model[job]])  # noqa: E731
+    draw = np.random.default_rng([options.seed, 0x7E57])
+    return lambda memory_gb: MeasuredTuning(memory_gb, noise_scale, draw)
+
+
+def _tables(world: SharedCluster, nodes: NodeOrder) -> dict[str, pl.DataFrame]:
+    numbers = nodes.gpu_numbers
+    recorder = world.lines.recorder
+    timeline = recorder.timeline(world.workload)
+    gpus = pl.Series("gpu_ids", [[int(numbers[gpu]) for gpu in held] for held in timeline["gpu_ids"].to_list()],
+                     dtype=pl.List(pl.Int32))  # fmt: skip
+    shared = recorder.shared()
+    searches: dict[str, Any] = {
+        name: [getattr(each, name) for each in world.events.searches]
+        for name in ("start_s", "end_s", "tasks", "measurements")
+    }
+    return {
+        "jobs": jobs_table(world),
+        "timeline": timeline.with_columns(gpus),
+        "shared_gpus": shared.with_columns(pl.Series("gpu", numbers[shared["gpu"].to_numpy()], dtype=pl.Int32)),
+        "searches": pl.DataFrame(searches),
+    }
+
+
+def _gpu_use(shared: pl.DataFrame, cluster: Cluster, end_s: float) -> float | None:
+    """The part of all GPU time in which somebody held a GPU, however many did."""
+    held = float(np.sum(shared["end_s"].to_numpy() - shared["start_s"].to_numpy()))
+    return held / (cluster.total_gpus * end_s) if end_s > 0 else None
+
+
+def _notes(workload: Workload) -> list[str]:
+    if not workload.endless:
+        return []
+    return [f"arrivals ended after {len(workload)} jobs: a simulation of shared GPUs makes no more of them"]

@@ -1,0 +1,77 @@
+"""What tasks on one GPU really do to each other in the simulated world, whatever a policy believes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from gpuyard.policies.multiplex.batch_grid import BatchRange
+from gpuyard.policies.multiplex.from_profiles import batches_of, usage_of
+from gpuyard.policies.multiplex.interference import Usage
+from gpuyard.policies.multiplex.noise_scale import efficiency
+from gpuyard.profiles import ModelProfile, Zoo
+
+BY_COMPUTE, BY_BANDWIDTH = 0.49, 0.49
+"""What a neighbour does where no pair was measured, for each part of the time in which it keeps the GPU's processors
+and its memory busy: fitted to 23 published pairs, which it tells with a mean error of 0.14 in the sum of both (IADeep).
+A neighbour that uses all of both, as a model counts of which nobody says anything, nearly halves the speed of others.
+"""
+BATCH_EXPONENT = 0.5
+"""A task disturbs by its relative batch size to this power: an assumption, which nobody has measured."""
+FIXED_PART = 0.3
+"""Of a step with a task's own batch size, where nobody says it."""
+
+
+class Runner(NamedTuple):
+    """A task on a GPU: its model, and its batch size now."""
+
+    model: str
+    batch: int
+
+
+class Physics:
+    """The performance of tasks that share a GPU, by the profiles of their models."""
+
+    def __init__(self, zoo: Zoo, models: Sequence[str], smallest_gpu_gb: float) -> None:
+        self._profiles = {name: zoo.profile(name) for name in models}
+        self.usages: Mapping[str, Usage] = {name: usage_of(each) for name, each in self._profiles.items()}
+        self.batches: Mapping[str, BatchRange] = {
+            name: batches_of(each, smallest_gpu_gb) for name, each in self._profiles.items()
+        }
+        self.slowdown = cache(self._slowdown)
+        self.worth = cache(self._worth)
+
+    def _slowdown(self, model: str, others: tuple[Runner, ...], gpu_type: str) -> float:
+        """How much longer a task's steps take beside these others: one upon the other, as for slices of a GPU."""
+        factor = 1.0
+        for other in others:
+            relative = other.batch / self.batches[other.model].own
+            factor *= 1.0 + self._beside(model, other.model, gpu_type) * relative**BATCH_EXPONENT
+        return factor
+
+    def _beside(self, model: str, other: str, gpu_type: str) -> float:
+        """By which part a task is slower beside one with its own batch size."""
+        measured = self._profiles[model].measured_beside(self._profiles[other], gpu_type)
+        use = self.usages[other]
+        return BY_COMPUTE * use.compute + BY_BANDWIDTH * use.bandwidth if measured is None else measured - 1.0
+
+    def step_factor(self, model: str, batch: int) -> float:
+        """How long a step takes alone, in steps with the task's own batch size."""
+        sharing = self._profiles[model].sharing
+        fixed = FIXED_PART if sharing is None else sharing.fixed_part
+        return fixed + (1.0 - fixed) * batch / self.batches[model].own
+
+    def _worth(self, model: str, batch: int) -> float:
+        """How much a task gets done in a second alone with this batch size, its own being 1: samples, by their use."""
+        own = self.batches[model].own
+        return batch / own / self.step_factor(model, batch) * efficiency(self.noise_scale(model), batch, own)
+
+    def noise_scale(self, model: str) -> float | None:
+        """The noise scale of a model's gradients, if anybody knows it."""
+        sharing = self._profiles[model].sharing
+        return None if sharing is None else sharing.noise_scale
+
+    def profile(self, model: str) -> ModelProfile:
+        """The profile of a model."""
+        return self._profiles[model]
