@@ -82,7 +82,7 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(TOOLS): $(INPUTS) | $(BIN)/python
-	@$(PIP_INSTALL) -e '.[monitor,ray,run,serve,test,test-cuda,torch]'
+	@$(PIP_INSTALL) -e '.[kube,monitor,ray,run,serve,test,test-cuda,torch]'
 	@touch $@ $(RUNTIME)
 
 # Installing builds the libraries in C, and whoever needs one whose sources have changed builds it again. Doing it here, once
