@@ -66,6 +66,45 @@ def extender(
         signal.pause()
 
 
+@app.command()
+def device_plugin(
+    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
+    node: Annotated[
+        str, typer.Option(metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
+    ],
+    libraries: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: where pods find libraries.")
+    ] = Path("/var/lib/gpuyard/lib"),
+    shared_memory: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: where programs on one GPU meet.")
+    ] = Path("/dev/shm/gpuyard"),  # noqa: S108
+    plugins: Annotated[Path, typer.Option(metavar="DIR", help="Where the kubelet's socket is.")] = Path(
+        "/var/lib/kubelet/device-plugins"
+    ),
+    pod_resources: Annotated[
+        Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
+    ] = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+    out_of_order: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The numbers of GPUs that nobody shall get; may change.")
+    ] = None,
+    speed: Annotated[float, typer.Option(metavar="FACTOR", help="How much faster than real time GPUs work.")] = 1.0,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Offer a node's GPUs to its kubelet: memory of GPUs that are shared, and whole GPUs. Runs until it is ended."""
+    from gpuyard.emulation.settings import Settings
+    from gpuyard.kube.access import find_access
+    from gpuyard.kube.api import Api
+    from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings
+    from gpuyard.kube.emulated_devices import EmulatedDevices
+
+    Settings(emulated, speed=speed).check()
+    source = EmulatedDevices(emulated, node, libraries, shared_memory, speed)
+    source.present()  # refuses GPUs that nobody knows, before anything is written
+    source.prepare()
+    settings = PluginSettings(node, plugins, pod_resources, out_of_order)
+    DevicePlugin(settings, source, Api(find_access(kubeconfig)), say).run()
+
+
 def _harm(observations: Path | None) -> Harm:
     from gpuyard.kube.choosing import interference_harm
     from gpuyard.policies.multiplex.interference import InterferenceModel
