@@ -13,13 +13,14 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from gpuyard.kube.access import ApiAccess
-from gpuyard.kube.api import Api
+from gpuyard.kube.api import APPLY, Api
 
 Json = dict[str, Any]
 Failure = Callable[[str, str], int | None]
 """From method and path to the status with which a request fails; 0 drops the answer after it was carried out."""
 
 
+LISTS = ("/nodes", "/pods")
 PRECONDITIONS = ("resourceVersion", "uid")
 
 
@@ -80,7 +81,7 @@ class ApiStandIn:
                 return self._bind(path.removesuffix("/binding"), body)
             if method == "POST":
                 return self._create(f"{path}/{body['metadata']['name']}", body)
-            if method == "GET" and path not in self.objects and not path.rsplit("/", 1)[-1].endswith("s"):
+            if method == "GET" and path not in self.objects and not path.endswith(LISTS):
                 return 404, {"message": f"{path} not found"}
             if method == "GET":
                 return 200, self.objects.get(path) or self._list(path)
@@ -160,6 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
         if failure:
             self._answer(failure, {"message": "it failed"})
             return
+        applied = self.headers.get("Content-Type") == APPLY and asked.path not in self.stand_in.objects
+        if applied:
+            self.stand_in.put(asked.path, body)
         status, answer = self.stand_in.answer(self.command, asked.path, body)
         if failure == 0:
             self.close_connection = True

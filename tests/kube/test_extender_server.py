@@ -16,6 +16,7 @@ from tests.kube.builders import node, pod
 from tests.kube.waiting import until
 
 from gpuyard.core.errors import InputError
+from gpuyard.kube import names
 from gpuyard.kube.certificates import make_certificates
 from gpuyard.kube.choosing import interference_harm
 from gpuyard.kube.extender_server import ExtenderServer, server_tls
@@ -88,13 +89,20 @@ def test_what_is_no_json_is_an_error_in_the_answer_and_what_is_no_call_is_not_fo
         assert connection.getresponse().status == 413
 
 
-def test_a_replica_that_does_not_lead_is_not_ready(cluster: ApiStandIn) -> None:
-    first, second = (ExtenderSettings(port=0, namespace="gpuyard", identity=name) for name in "ab")
+def test_the_one_replica_that_leads_is_marked_and_the_other_binds_nothing(cluster: ApiStandIn) -> None:
+    for name in "ab":
+        cluster.add_pod({"metadata": {"name": name, "namespace": "gpuyard", "uid": name}, "spec": {}, "status": {}})
+    cluster.add_pod(pod("train", memory=1))
     with ExitStack() as running:
-        for settings in (first, second):
+        for name in "ab":
+            settings = ExtenderSettings(port=0, namespace="gpuyard", identity=name, pod=name)
             server = running.enter_context(running_extender(cluster.api, HARM, settings, print))
         connection = running.enter_context(asking(server))
-        until(lambda: ask(connection, "GET", "/readyz") == (503, "another replica leads"))
+        until(lambda: ask(connection, "GET", "/readyz")[0] == 200)
+        binding = {"PodName": "train", "PodNamespace": "lab", "PodUID": "uid-train", "Node": "n1"}
+        assert ask(connection, "POST", "/bind", binding)[1]["Error"] == "another replica of gpuyard binds pods now"
+        assert cluster.pod("a", "gpuyard")["metadata"]["labels"] == {names.LEADS: "true"}
+        assert "labels" not in cluster.pod("b", "gpuyard")["metadata"]
 
 
 @pytest.fixture(scope="module")

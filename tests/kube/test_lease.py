@@ -22,7 +22,12 @@ class Replicas:
         def began() -> None:
             self.began += name
 
-        return LeaderLease(self.server.api, "gpuyard", "one", name, began=began, clock=lambda: self.now)
+        def ended() -> None:
+            self.began += name.upper()
+
+        return LeaderLease(
+            self.server.api, "gpuyard", "one", name, began=began, ended=ended, clock=lambda: self.now
+        )  # fmt: skip
 
     def pass_time(self, seconds: float, *who: LeaderLease) -> None:
         for _ in range(round(seconds)):
@@ -60,6 +65,7 @@ def test_who_cannot_renew_the_lease_stops_acting_in_time(replicas: Replicas) -> 
     assert replicas.a.leads()
     replicas.pass_time(1, replicas.a)
     assert not replicas.a.leads()
+    assert replicas.began == "aA"
 
 
 def test_a_lease_that_somebody_else_wrote_meanwhile_is_not_taken(replicas: Replicas) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuyard.cli.output import say
+from gpuyard.cli.kube_parts import Kubeconfig, device_plugin, extender
+from gpuyard.cli.output import Format, emit, say
+from gpuyard.core.errors import InputError
 
 if TYPE_CHECKING:
-    from gpuyard.kube.choosing import Harm
+    from gpuyard.kube.api import Api
+
+DEFAULT_MINOR = 31
+"""The Kubernetes 1.x that manifests are printed for unless another one is named."""
 
 app = typer.Typer(
     help="Let training tasks share GPUs on Kubernetes: the parts that run there, and what installs and shows them.",
@@ -21,93 +23,156 @@ app = typer.Typer(
     rich_markup_mode=None,
     add_completion=False,
 )
+app.command()(extender)
+app.command()(device_plugin)
 
-Kubeconfig = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="How to reach the cluster; by default as kubectl and pods do.")
+ValuesFile = Annotated[
+    Path | None, typer.Option("--values", metavar="FILE", help="YAML: what is to differ from the defaults.")
 ]
+Namespace = Annotated[str | None, typer.Option(metavar="NAME", help="Where gpuyard's own pods are.")]
 
 
 @app.command()
-def extender(
-    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the scheduler asks.")] = "127.0.0.1:12345",
-    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate; without one, plain HTTP.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
-    client_ca: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Who asks must show a certificate signed by this authority.")
-    ] = None,
-    lease_namespace: Annotated[
-        str, typer.Option(metavar="NAME", help="Where replicas elect a leader; without it this is the only one.")
-    ] = "",
+def render(
+    values: ValuesFile = None,
+    namespace: Namespace = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="The image of gpuyard.")] = None,
+    emulated: Annotated[str | None, typer.Option(metavar="GPUS", help="The emulated GPUs of each node.")] = None,
+    kubernetes: Annotated[
+        str, typer.Option(metavar="1.X", help="For which version of Kubernetes.")
+    ] = f"1.{DEFAULT_MINOR}",
+    secrets: Annotated[
+        bool, typer.Option("--secrets/--no-secrets", help="With certificates, made anew each time.")
+    ] = True,
+) -> None:
+    """Print all manifests, as YAML for 'kubectl apply -f -'."""
+    import yaml
+
+    from gpuyard.kube.manifests import manifests
+    from gpuyard.kube.values import read_values
+
+    chosen = read_values(values, namespace=namespace, image=image, emulated=emulated)
+    major, _, minor = kubernetes.partition(".")
+    if major != "1" or not minor.isdecimal() or int(minor) < 20:
+        raise InputError(
+            "is not a version of Kubernetes from 1.20 on, as in 1.31", field="kubernetes", value=kubernetes
+        )
+    files = _certificates(chosen.namespace) if secrets else None
+    print(yaml.safe_dump_all(manifests(chosen, int(minor), files), sort_keys=False, width=120), end="")
+
+
+@app.command()
+def install(
+    values: ValuesFile = None,
+    namespace: Namespace = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="The image of gpuyard.")] = None,
+    emulated: Annotated[str | None, typer.Option(metavar="GPUS", help="The emulated GPUs of each node.")] = None,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait until all of it runs.")] = 120.0,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Install gpuyard in a cluster, or bring it up to date; certificates that are there are kept."""
+    from gpuyard.kube.installing import apply_all, is_there, minor_version, wait_until_ready
+    from gpuyard.kube.manifests import manifests
+    from gpuyard.kube.values import read_values
+
+    chosen, api = read_values(values, namespace=namespace, image=image, emulated=emulated), _api(kubeconfig)
+    minor = minor_version(api)
+    made = manifests(chosen, minor, _certificates(chosen.namespace))
+    there = [each for each in made if each["kind"] == "Secret" and is_there(api, each)]
+    wanted = made if len(there) < 2 else [each for each in made if each["kind"] != "Secret"]
+    for path in apply_all(api, wanted):
+        say(f"applied {path}")
+    wait_until_ready(api, wanted, wait, say)
+    selector = ",".join(f"{name}={value}" for name, value in chosen.nodeSelector.items())
+    say(f"gpuyard runs. Nodes with the label {selector} offer GPUs; pods ask for them with schedulerName: gpuyard")
+
+
+@app.command()
+def uninstall(values: ValuesFile = None, namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
+    """Remove everything that 'install' made; pods that have GPUs keep them."""
+    from gpuyard.kube.installing import minor_version, remove_all
+    from gpuyard.kube.manifests import manifests
+    from gpuyard.kube.values import read_values
+
+    chosen, api = read_values(values, namespace=namespace), _api(kubeconfig)
+    for path in remove_all(api, manifests(chosen, minor_version(api), _certificates(chosen.namespace))):
+        say(f"removed {path}")
+
+
+@app.command()
+def status(
     observations: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to place tasks by.")
+        Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to predict slowdowns by.")
     ] = None,
+    format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Answer kube-scheduler: which nodes have room for a pod, how good each is, and bind it to a GPU there.
-
-    Runs until it is ended. /healthz, /readyz and /metrics are there for anybody.
-    """
-    from gpuyard.core.errors import InputError
-    from gpuyard.kube.access import find_access
-    from gpuyard.kube.api import Api
-    from gpuyard.kube.extender_server import server_tls
-    from gpuyard.kube.run_extender import ExtenderSettings, running_extender
-
-    host, _, port = listen.rpartition(":")
-    if not port.isdecimal() or not host or int(port) > 65535:
-        raise InputError("is not HOST:PORT, as in 127.0.0.1:12345", field="listen", value=listen)
-    if (tls_cert is None) != (tls_key is None) or (client_ca and not tls_cert):
-        raise InputError("go together: a certificate and its key, and --client-ca with both", field="tls_cert, tls_key")
-    tls = server_tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None
-    me = f"{socket.gethostname()}-{os.getpid()}"
-    settings = ExtenderSettings(host.strip("[]"), int(port), tls, lease_namespace, me)
-    with running_extender(Api(find_access(kubeconfig)), _harm(observations), settings, say) as server:
-        say(f"answering the scheduler at {'https' if tls else 'http'}://{host}:{server.server_port}")
-        signal.pause()
-
-
-@app.command()
-def device_plugin(
-    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
-    node: Annotated[
-        str, typer.Option(metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
-    ],
-    libraries: Annotated[
-        Path, typer.Option(metavar="DIR", help="A folder of the node: where pods find libraries.")
-    ] = Path("/var/lib/gpuyard/lib"),
-    shared_memory: Annotated[
-        Path, typer.Option(metavar="DIR", help="A folder of the node: where programs on one GPU meet.")
-    ] = Path("/dev/shm/gpuyard"),  # noqa: S108
-    plugins: Annotated[Path, typer.Option(metavar="DIR", help="Where the kubelet's socket is.")] = Path(
-        "/var/lib/kubelet/device-plugins"
-    ),
-    pod_resources: Annotated[
-        Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
-    ] = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
-    out_of_order: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The numbers of GPUs that nobody shall get; may change.")
-    ] = None,
-    speed: Annotated[float, typer.Option(metavar="FACTOR", help="How much faster than real time GPUs work.")] = 1.0,
-    kubeconfig: Kubeconfig = None,
-) -> None:
-    """Offer a node's GPUs to its kubelet: memory of GPUs that are shared, and whole GPUs. Runs until it is ended."""
-    from gpuyard.emulation.settings import Settings
-    from gpuyard.kube.access import find_access
-    from gpuyard.kube.api import Api
-    from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings
-    from gpuyard.kube.emulated_devices import EmulatedDevices
-
-    Settings(emulated, speed=speed).check()
-    source = EmulatedDevices(emulated, node, libraries, shared_memory, speed)
-    source.present()  # refuses GPUs that nobody knows, before anything is written
-    source.prepare()
-    settings = PluginSettings(node, plugins, pod_resources, out_of_order)
-    DevicePlugin(settings, source, Api(find_access(kubeconfig)), say).run()
-
-
-def _harm(observations: Path | None) -> Harm:
-    from gpuyard.kube.choosing import interference_harm
+    """List all GPUs with their memory, who is on them, and how much slower each is expected to be than alone."""
+    from gpuyard.kube.viewing import gpu_rows, read_cluster
     from gpuyard.policies.multiplex.interference import InterferenceModel
     from gpuyard.policies.multiplex.observation_files import read_observations
 
-    return interference_harm(read_observations(observations) if observations else InterferenceModel())
+    model = read_observations(observations) if observations else InterferenceModel()
+    rows = gpu_rows(read_cluster(_api(kubeconfig)), model)
+    if format == Format.table and not rows:
+        say("No node has GPUs of gpuyard: 'gpuyard kube install' says which label nodes need.")
+        return
+    if format == Format.table:
+        rows = [{**row, "tasks": _told(row["tasks"]), "disputes": "; ".join(row["disputes"])} for row in rows]
+    emit(rows, format, columns=_COLUMNS)
+
+
+_COLUMNS = ("node", "gpu", "kind", "memory_gib", "free_gib", "healthy", "tasks", "disputes")
+
+
+def _told(tasks: list[dict[str, object]]) -> str:
+    return ", ".join(f"{each['pod']} ({each['memory_gib']} GiB, +{each['predicted_slowdown']:.0%})" for each in tasks)
+
+
+@app.command()
+def why(
+    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME")] = "default",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say in words where a pod is, or why it waits and what would help."""
+    from gpuyard.kube.viewing import explain_pod
+
+    space, _, name = pod.rpartition("/")
+    for line in explain_pod(_api(kubeconfig), space or namespace, name):
+        print(line)
+
+
+@app.command()
+def snapshot(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Write what the scheduler sees: a snapshot for 'gpuyard decide'."""
+    import time
+
+    from gpuyard.kube.snapshotting import cluster_facts
+    from gpuyard.kube.viewing import read_cluster
+    from gpuyard.policies.snapshot import Snapshot
+    from gpuyard.profiles import load_zoo
+
+    zoo = load_zoo()
+    facts = cluster_facts(read_cluster(_api(kubeconfig)), time.time(), zoo.names)
+    Snapshot.of(facts, zoo).save(out)
+    say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
+
+
+def _api(kubeconfig: Path | None) -> Api:
+    from gpuyard.kube.access import find_access
+    from gpuyard.kube.api import Api
+
+    return Api(find_access(kubeconfig))
+
+
+def _certificates(namespace: str) -> dict[str, bytes]:
+    """The extender is reached at its service, or on the node's own network."""
+    from gpuyard.kube.certificates import make_certificates
+    from gpuyard.kube.manifests import EXTENDER
+
+    service = f"{EXTENDER}.{namespace}.svc"
+    return make_certificates(service, (f"{service}.cluster.local", "127.0.0.1", "localhost"))

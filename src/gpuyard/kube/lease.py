@@ -28,15 +28,21 @@ class LeaderLease:
         me: str,
         *,
         began: Callable[[], None] = lambda: None,
+        ended: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`began` is called whenever this replica has become the leader, before it acts; ApiError puts that off."""
-        self._api, self._me, self._began, self._clock = api, me, began, clock
+        """`began` is called when this replica has become the leader, before it acts; ApiError puts that off.
+
+        `ended` is called when it no longer is.
+        """
+        self._api, self._me, self._began, self._ended, self._clock = api, me, began, ended, clock
         self._folder = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
         self._namespace, self._name = namespace, name
         self._renewed_at: float | None = None
         self._seen: tuple[Any, float] = (None, clock())
         """The lease as somebody else wrote it last, and when that was seen by this machine's clock."""
+        self._acts = False
+        """Whether it led after the last step."""
         self._over = threading.Event()
 
     def leads(self) -> bool:
@@ -45,6 +51,13 @@ class LeaderLease:
 
     def step(self) -> None:
         """Renew the lease, or take it if it is free."""
+        led = self._acts
+        self._try_to_lead()
+        self._acts = self.leads()
+        if led and not self._acts:
+            self._ended()
+
+    def _try_to_lead(self) -> None:
         asked_at, led = self._clock(), self.leads()
         try:
             lease = self._read()

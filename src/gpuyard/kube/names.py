@@ -19,6 +19,9 @@ CHOSEN_AT = PREFIX + "chosen-at"
 MODEL, COMPUTE, BANDWIDTH = PREFIX + "model", PREFIX + "compute", PREFIX + "bandwidth"
 """What users may say of a task: which model it trains, and which parts of a GPU it keeps busy alone."""
 
+LEADS = PREFIX + "leads"
+"""A label of the one pod of the extender that binds: its service has no other."""
+
 SCHEDULER_NAME = "gpuyard"
 IADEEP_SCHEDULER_NAME = "iadeep-scheduler"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from gpuyard.kube.api import Api
+from gpuyard.kube import names
+from gpuyard.kube.api import Api, ApiError, pod_path
 from gpuyard.kube.choosing import Harm
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.extender import Extender
@@ -32,6 +33,8 @@ class ExtenderSettings:
     namespace: str = ""
     """Where the lease of the election is; without one this is the only replica."""
     identity: str = ""
+    pod: str = ""
+    """The pod of this replica, which is marked while it leads; empty: there is none."""
 
 
 @contextmanager
@@ -46,19 +49,27 @@ def running_extender(
         """Another replica led until now: know all that it did before deciding anything."""
         for each in follow:
             each.list_now()
+        mark("true")
         say(f"{settings.identity} leads")
+
+    def ended() -> None:
+        say(f"{settings.identity} leads no longer")
+        with suppress(ApiError):
+            mark(None)
+
+    def mark(leads: str | None) -> None:
+        if settings.pod:
+            api.patch(pod_path(settings.namespace, settings.pod), {"metadata": {"labels": {names.LEADS: leads}}})
 
     lease = None
     if settings.namespace:
-        lease = LeaderLease(api, settings.namespace, LEASE_NAME, settings.identity, began=began)
+        lease = LeaderLease(api, settings.namespace, LEASE_NAME, settings.identity, began=began, ended=ended)
     leads = lease.leads if lease else lambda: True
 
     def missing() -> str:
-        if not all(each.listed.is_set() for each in follow):
-            return "the cluster has not been listed yet"
-        return "" if leads() else "another replica leads"
+        return "" if all(each.listed.is_set() for each in follow) else "the cluster has not been listed yet"
 
-    extender = Extender(api, state, harm, leads=lambda: not missing())
+    extender = Extender(api, state, harm, leads=lambda: leads() and not missing())
     server = ExtenderServer((settings.host, settings.port), extender, ExtenderMetrics(state), missing, settings.tls)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
     for each in follow:
