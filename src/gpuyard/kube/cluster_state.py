@@ -21,6 +21,10 @@ class ClusterState:
         """By uid, those that ask for GPUs, as the API last showed them."""
         self.undecided: dict[str, float] = {}
         """By uid, since when nobody knows whether a binding was carried out."""
+        self.refused: dict[str, GpuPod] = {}
+        """By uid, pods that wait, for which no node had room when the scheduler asked."""
+        self.freed = threading.Event()
+        """Set when there may be more room than before."""
         self._say = say
         self.of_nodes, self.of_pods = NodeList(self), PodList(self)
 
@@ -33,14 +37,24 @@ class ClusterState:
                 self.pods.pop(pod.uid, None)
             if pod.node or pod.ended:
                 self.undecided.pop(pod.uid, None)
+                self.refused.pop(pod.uid, None)
             self.books.set_pod(pod)
+        self.freed.set()
 
     def forget(self, uid: str) -> None:
         """A pod is gone."""
         with self.lock:
             self.pods.pop(uid, None)
             self.undecided.pop(uid, None)
+            self.refused.pop(uid, None)
             self.books.remove_pod(uid)
+        self.freed.set()
+
+    def refuse(self, pod: GpuPod) -> None:
+        """No node has room for a pod that waits."""
+        with self.lock:
+            self.refused[pod.uid] = pod
+        self.freed.set()  # there may be more room than when the answer was worked out
 
     def understood(self, item: dict[str, Any]) -> GpuPod | None:
         """A pod; None, and a word about it, if it cannot be understood: it holds up nobody else."""
@@ -65,6 +79,7 @@ class NodeList:
                 self._state.books.remove_node(name)
             for node in nodes.values():
                 self._state.books.set_node(node)
+        self._state.freed.set()
 
     def change(self, item: dict[str, Any], *, gone: bool) -> None:
         """One node."""
@@ -74,6 +89,7 @@ class NodeList:
                 self._state.books.remove_node(node.name)
             elif self._state.books.node(node.name) != node:  # most changes are a node's heartbeat
                 self._state.books.set_node(node)
+                self._state.freed.set()
 
 
 class PodList:

@@ -64,6 +64,8 @@ class Extender:
             if gpus is not None and cannot_ever(pod.request, gpus) is not None:
                 never[name] = why
         fitting = [name for name in asked if name not in failed]
+        if not fitting and pod.request:
+            self._state.refuse(pod)
         if _of(args, "nodes") is None:
             return _filtered(fitting, None, failed, never, "")
         items = [each for each in _of(args, "nodes").get("items") or [] if _name(each) not in failed]

@@ -19,6 +19,8 @@ CHOSEN_AT = PREFIX + "chosen-at"
 MODEL, COMPUTE, BANDWIDTH = PREFIX + "model", PREFIX + "compute", PREFIX + "bandwidth"
 """What users may say of a task: which model it trains, and which parts of a GPU it keeps busy alone."""
 
+ASKED_AGAIN = PREFIX + "asked-again"
+"""A label of pods that wait: it changes when there is room for one, so that the scheduler asks again."""
 LEADS = PREFIX + "leads"
 """A label of the one pod of the extender that binds: its service has no other."""
 

@@ -17,8 +17,9 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[Js
         *_role("ClusterRole", extender, extender, namespace, [
             _rule([""], ["nodes", "pods"], watch),
             _rule([""], ["pods/binding"], ["create"]),
+            _rule([""], ["pods"], ["patch"]),  # the mark by which the scheduler asks again
         ]),
-        *_role("Role", extender, extender, namespace, [*leases, _rule([""], ["pods"], ["patch"])]),
+        *_role("Role", extender, extender, namespace, leases),
         *_role("ClusterRole", plugin, plugin, namespace, [
             _rule([""], ["nodes"], ["patch"]),
             _rule([""], ["pods"], ["list", "patch"]),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpuyard.kube import names
 from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.asking_again import AskingAgain
 from gpuyard.kube.choosing import Harm
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.extender import Extender
@@ -69,7 +70,10 @@ def running_extender(
     def missing() -> str:
         return "" if all(each.listed.is_set() for each in follow) else "the cluster has not been listed yet"
 
-    extender = Extender(api, state, harm, leads=lambda: leads() and not missing())
+    def acts() -> bool:
+        return leads() and not missing()
+
+    extender, again = Extender(api, state, harm, leads=acts), AskingAgain(api, state, acts, say)
     server = ExtenderServer((settings.host, settings.port), extender, ExtenderMetrics(state), missing, settings.tls)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
     for each in follow:
@@ -77,6 +81,7 @@ def running_extender(
     if lease is not None:
         lease.start()
     thread.start()
+    again.start()
     try:
         yield server
     finally:
@@ -84,6 +89,7 @@ def running_extender(
             each.stop()
         if lease is not None:
             lease.stop()
+        again.stop()
         server.shutdown()
         server.server_close()
         thread.join()
