@@ -23,7 +23,7 @@ def test_tens_of_tasks_share_the_gpus_of_two_nodes_and_all_train(yard: Yard) -> 
     assert all(len(pod.devices) == 1 for pod in yard.pods().values())
     until(lambda: set(yard.phases().values()) <= {"Succeeded", "Failed"}, "all pods have ended")
     assert {name: phase for name, phase in yard.phases().items() if phase != "Succeeded"} == {}
-    assert all("trained 50 steps" in yard.log(name) for name in names)
+    until(lambda: all("trained 50 steps" in yard.log(name) for name in names), "all logs are written", seconds=30)
 
 
 def test_a_task_for_which_there_is_no_room_waits_with_a_reason_and_starts_when_there_is(yard: Yard) -> None:
@@ -48,8 +48,39 @@ def test_a_task_that_takes_more_than_it_asked_for_runs_out_of_memory_and_harms_n
     yard.submit("modest", 20, 150)
     yard.submit("greedy", 4, 150, uses=2.0)
     until(lambda: yard.phase("greedy") == "Failed", "it has failed")
-    assert "CUDA_ERROR_OUT_OF_MEMORY" in yard.log("greedy")
+    until(lambda: "CUDA_ERROR_OUT_OF_MEMORY" in yard.end_of("greedy"), yard.end_of("greedy"), seconds=30)
     until(lambda: yard.phase("modest") == "Succeeded", "the other one has trained")
+
+
+def test_nothing_is_lost_or_in_two_places_when_parts_are_restarted_on_the_way(yard: Yard) -> None:
+    first, second, third = ([f"{when}-{number}" for number in range(8)] for when in ("before", "between", "after"))
+    for name in first:
+        yard.submit(name, 9, 400)
+    until(lambda: all(phase != "Pending" for phase in yard.phases().values()), "the first pods run")
+    where = {name: (pod.node, pod.devices) for name, pod in yard.pods().items()}
+    yard.restart("gpuyard-extender")
+    yard.restart("gpuyard-scheduler")
+    for name in second:
+        yard.submit(name, 9, 50)
+    until(lambda: all(pod.node for pod in yard.pods().values()), "all pods have a node again")
+    node = yard.cluster.nodes[0]
+    yard.cluster.end(f"kubelet-{node}")
+    yard.cluster.end("api-server")
+    yard.cluster.start_api_server()
+    yard.cluster.start_kubelet(node)
+    yard.restart("gpuyard-device-plugin")
+    until(lambda: all(yard.allocatable(each) == 4 * GIB_OF_GPU for each in yard.cluster.nodes), "GPUs are offered")
+    for name in third:
+        yard.submit(name, 9, 50)
+
+    def ended() -> bool:
+        yard.check_books()
+        return set(yard.phases().values()) <= {"Succeeded", "Failed"}
+
+    until(ended, "all pods have ended")
+    lost = {name: yard.end_of(name) for name, phase in yard.phases().items() if phase != "Succeeded"}
+    assert lost == {}
+    assert {name: (yard.pods()[name].node, yard.pods()[name].devices) for name in first} == where
 
 
 def test_a_manifest_of_iadeep_runs_as_it_is(yard: Yard) -> None:

@@ -93,6 +93,23 @@ class Yard:
         folder = Path("/var/log/pods") / f"default_{name}_{pod['metadata']['uid']}" / "main"
         return "".join(file.read_text() for file in sorted(folder.glob("*.log")))
 
+    def end_of(self, name: str) -> str:
+        """How a pod ended, with what it has written."""
+        status = self.api.get(pod_path("default", name))["status"]
+        told = (status.get(field, "") for field in ("phase", "reason", "message"))
+        return " ".join([*map(str, told), self.log(name)])
+
+    def restart(self, part: str) -> None:
+        """Let a part of gpuyard begin anew, by deleting its pods."""
+        pods = "/api/v1/namespaces/gpuyard-system/pods"
+        for each in self.api.get(pods, labelSelector=f"app={part}")["items"]:
+            self.api.delete(f"{pods}/{each['metadata']['name']}")
+
+    def allocatable(self, node: str) -> int:
+        """How many GiB of GPUs a kubelet offers."""
+        found = self.api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]
+        return int(found.get("gpuyard.io/gpu-memory", 0))
+
     def check_books(self) -> list[Json]:
         """The rows of all GPUs, none of which is over-committed or disputed."""
         view = read_cluster(self.api)
