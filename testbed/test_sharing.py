@@ -83,6 +83,21 @@ def test_nothing_is_lost_or_in_two_places_when_parts_are_restarted_on_the_way(ya
     assert {name: (yard.pods()[name].node, yard.pods()[name].devices) for name in first} == where
 
 
+def test_two_tasks_that_share_a_gpu_are_tuned_while_they_train(yard: Yard) -> None:
+    """Seven GPUs are full, so that two tasks meet on the eighth; larger batches are better for both, up to twice."""
+    for number in range(7):
+        yard.submit(f"full-{number}", GIB_OF_GPU, 1_000_000, step_us=1_000_000)
+    until(lambda: all(pod.node for pod in yard.pods().values()), "seven GPUs are full")
+    for name in ("left", "right"):
+        yard.submit_tunable(name, 10, 64)
+    until(lambda: {yard.phase(name) for name in ("left", "right")} == {"Succeeded"}, "both have been tuned")
+    together = {(yard.pods()[name].node, yard.pods()[name].devices) for name in ("left", "right")}
+    assert len(together) == 1
+    for name in ("left", "right"):
+        until(lambda: "came to rest at" in yard.log(name), "the log is written", seconds=30)  # noqa: B023
+        assert int(yard.log(name).rsplit("came to rest at ", 1)[1].split()[0]) > 64
+
+
 def test_a_manifest_of_iadeep_runs_as_it_is(yard: Yard) -> None:
     yard.submit("vgg16-x", 7, 1, resource="gpushare/gpu-mem", scheduler="iadeep-scheduler")
     until(lambda: yard.phase("vgg16-x") == "Succeeded", "it has trained")

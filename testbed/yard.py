@@ -14,7 +14,7 @@ from gpuyard.kube.api import ApiError, pod_path
 from gpuyard.kube.objects import GpuPod, read_pod
 from gpuyard.kube.viewing import gpu_rows, read_cluster
 from gpuyard.policies.multiplex.interference import InterferenceModel
-from testbed.cluster import IMAGE, LocalCluster, free_port
+from testbed.cluster import IMAGE, KUBELET, LocalCluster, free_port, until
 
 ROOT = Path(__file__).resolve().parents[1]
 GPUS = "4xV100"
@@ -50,21 +50,26 @@ class Yard:
 
     def submit(self, name: str, gib: int, steps: int, *, uses: float = 0.5, **more: Any) -> None:
         """Create a pod that trains."""
-        words = ["/train.py", str(gib * uses), str(steps)]
+        words = ["/programs/train.py", str(gib * uses), str(steps)]
         self.api.post(PODS, self.pod(name, gib, [sys.executable, *words], **more))
+
+    def submit_tunable(self, name: str, gib: int, batch: int) -> None:
+        """Create a pod that trains with the batch size that is wished of it."""
+        words = ["/programs/tunable.py", str(gib / 2), str(batch)]
+        self.api.post(PODS, self.pod(name, gib, [sys.executable, *words], step_us=500))
 
     def pod(
         self, name: str, gib: int, command: list[str], *, resource: str = "gpuyard.io/gpu-memory",
         scheduler: str = "gpuyard", step_us: int = 20000,
     ) -> Json:  # fmt: skip
         """A pod that asks for memory of a GPU."""
-        train = {"name": "train", "hostPath": {"path": str(ROOT / "testbed" / "train.py")}}
+        train = {"name": "train", "hostPath": {"path": str(ROOT / "testbed" / "programs_of_pods")}}
         environment = {"GPUYARD_EXECUTE": "0", "GPUYARD_KERNEL_TIMES": f"step={step_us}"}
         container = {
             "name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": command,
             "env": [{"name": key, "value": value} for key, value in environment.items()],
             "resources": {"limits": {resource: str(gib)}},
-            "volumeMounts": [*self._mounts(), {"name": "train", "mountPath": "/train.py", "readOnly": True}],
+            "volumeMounts": [*self._mounts(), {"name": "train", "mountPath": "/programs", "readOnly": True}],
         }  # fmt: skip
         return {
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"},
@@ -125,6 +130,7 @@ class Yard:
                 self.api.delete(pod_path("default", name))
             except ApiError:
                 continue
+        until(lambda: not self.phases(), "all pods are gone")
 
     def _values(self) -> Json:
         port = free_port()
@@ -144,6 +150,7 @@ class Yard:
             "extenderUrl": f"https://127.0.0.1:{port}",
             "libraries": str(self.cluster.folder / "lib"),
             "sharedMemory": f"/dev/shm/gpuyard-{self.cluster.folder.name}",
+            "tasks": str(KUBELET / "gpuyard-tasks"),  # the one folder that each node of the testbed has for itself
             "env": [{"name": key, "value": value} for key, value in {**here, "PYTHONDONTWRITEBYTECODE": "1"}.items()],
             "volumes": [*self._volumes(), {"name": "programs", "hostPath": {"path": str(programs)}}],
             "volumeMounts": [*self._mounts(), {"name": "programs", "mountPath": str(programs), "readOnly": True}],

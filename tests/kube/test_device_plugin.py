@@ -14,6 +14,7 @@ from tests.kube.builders import node, pod
 from tests.kube.kubelet import KubeletStandIn
 from tests.kube.waiting import until
 
+from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings, socket_name
@@ -21,6 +22,7 @@ from gpuyard.kube.emulated_devices import EmulatedDevices
 from gpuyard.kube.objects import YardGpu, read_node
 from gpuyard.kube.plugin_messages import MOST_BYTES
 from gpuyard.kube.plugin_service import GpusNow, PluginService, PodsHere
+from gpuyard.kube.task_tuning import TaskPlace
 
 
 class NodeOfTest:
@@ -31,7 +33,7 @@ class NodeOfTest:
         sockets.mkdir()
         self.unwell = folder / "unwell"
         self.kubelet = KubeletStandIn(sockets)
-        self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm")
+        self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
         self.settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", self.unwell)
         self.plugin = self.new_plugin()
 
@@ -85,7 +87,9 @@ def test_a_container_gets_its_memory_on_the_gpu_that_the_scheduler_chose(yard: N
     assert {(each.container_path, each.read_only) for each in answer.mounts} == {
         (given["LD_LIBRARY_PATH"], True),
         (given["GPUYARD_SHM"], False),
+        (str(Path(given[SOCKET]).parent), True),
     }
+    assert yard.source.records.find(given[TASK]) == TaskPlace(1, 6)
 
 
 def test_two_equal_pods_that_wait_get_one_gpu_each_as_chosen_also_with_several_containers(yard: NodeOfTest) -> None:
@@ -112,7 +116,7 @@ def test_whole_gpus_are_those_that_were_chosen(yard: NodeOfTest) -> None:
     yard.server.add_pod(pod("a", whole=1, node="n1", devices="1"))
     (answer,) = yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
     assert yard.gpu_of("a", names.WHOLE_GPUS) == {"gpu1"}
-    assert "GPUYARD_MEMORY_LIMIT" not in answer.envs
+    assert not {"GPUYARD_MEMORY_LIMIT", TASK} & set(answer.envs)
 
 
 def test_a_manifest_of_iadeep_finds_its_variables(yard: NodeOfTest) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuyard.cli.kube_parts import Kubeconfig, device_plugin, extender
+from gpuyard.cli.kube_parts import Kubeconfig, device_plugin, extender, node
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
 
@@ -25,6 +25,7 @@ app = typer.Typer(
 )
 app.command()(extender)
 app.command()(device_plugin)
+app.command()(node)
 
 ValuesFile = Annotated[
     Path | None, typer.Option("--values", metavar="FILE", help="YAML: what is to differ from the defaults.")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 Kubeconfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="How to reach the cluster; by default as kubectl and pods do.")
 ]
+TASKS = Path("/var/lib/gpuyard/tasks")
 
 
 def extender(
@@ -69,6 +70,9 @@ def device_plugin(
     shared_memory: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder of the node: where programs on one GPU meet.")
     ] = Path("/dev/shm/gpuyard"),  # noqa: S108
+    tasks: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: the node daemon's socket, and what it needs.")
+    ] = TASKS,
     plugins: Annotated[Path, typer.Option(metavar="DIR", help="Where the kubelet's socket is.")] = Path(
         "/var/lib/kubelet/device-plugins"
     ),
@@ -89,11 +93,34 @@ def device_plugin(
     from gpuyard.kube.emulated_devices import EmulatedDevices
 
     Settings(emulated, speed=speed).check()
-    source = EmulatedDevices(emulated, node, libraries, shared_memory, speed)
+    source = EmulatedDevices(emulated, node, libraries, shared_memory, tasks, speed)
     source.present()  # refuses GPUs that nobody knows, before anything is written
     source.prepare()
     settings = PluginSettings(node, plugins, pod_resources, out_of_order)
     DevicePlugin(settings, source, Api(find_access(kubeconfig)), say).run()
+
+
+def node(
+    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
+    tasks: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: where the device plugin notes tasks.")
+    ] = TASKS,
+) -> None:
+    """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
+    import secrets
+
+    from gpuyard.kube.emulated_devices import RECORDS, SOCKETS, TASK_SOCKET
+    from gpuyard.kube.objects import whole_gib
+    from gpuyard.kube.task_daemon import TaskDaemon
+    from gpuyard.kube.task_records import TaskRecords
+    from gpuyard.kube.task_tuning import NodeTuning
+    from gpuyard.profiles.gpus import parse_gpus
+
+    memory = {index: whole_gib(kind.memory_bytes) for index, kind in enumerate(parse_gpus(emulated))}
+    tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
+    with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS)) as daemon:
+        say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
+        daemon.run()
 
 
 def _harm(observations: Path | None) -> Harm:

@@ -164,6 +164,7 @@ class DevicePlugin:
         devices = list_pod_devices(self._settings.pod_resources)
         if not devices:
             return
+        self._source.keep(ids for containers in devices.values() for ids in containers)
         pods = {pod.uid: pod for pod in self._pods()}
         for uid, there in corrections(list(pods.values()), devices).items():
             pod = pods[uid]

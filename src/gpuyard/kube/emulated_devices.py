@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuyard import native
+from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.emulation.settings import Settings
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu
-from gpuyard.kube.objects import YardGpu
+from gpuyard.kube.objects import YardGpu, whole_gib
+from gpuyard.kube.task_records import TaskRecords
 from gpuyard.profiles.gpus import parse_gpus
 
 IN_POD = Path("/opt/gpuyard")
+RECORDS, SOCKETS, TASK_SOCKET = "records", "sockets", "tasks.sock"
 SHARED_BY_ALL = 0o1777
-GIB = 2**30
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,14 @@ class EmulatedDevices:
     """A folder of the node in which pods find libcuda, NVML and the gate."""
     shared_memory: Path
     """A folder of the node in which the processes of pods meet."""
+    tasks: Path
+    """A folder of the node: what is noted of containers for the node daemon, and its socket."""
     speed: float = 1.0
+
+    @property
+    def records(self) -> TaskRecords:
+        """What is noted of containers."""
+        return TaskRecords(self.tasks / RECORDS)
 
     def prepare(self) -> None:
         """Put the libraries where pods find them."""
@@ -50,11 +59,16 @@ class EmulatedDevices:
             beside.replace(self.libraries / file.name)  # pods may have the old one open
         self.shared_memory.mkdir(parents=True, exist_ok=True)
         self.shared_memory.chmod(SHARED_BY_ALL)
+        (self.tasks / SOCKETS).mkdir(parents=True, exist_ok=True)
 
     def present(self) -> tuple[YardGpu, ...]:
         """The GPUs that there are."""
         kinds = parse_gpus(self.gpus)
-        return tuple(YardGpu(index, kind.key, kind.memory_bytes // GIB) for index, kind in enumerate(kinds))
+        return tuple(YardGpu(index, kind.key, whole_gib(kind.memory_bytes)) for index, kind in enumerate(kinds))
+
+    def keep(self, held: Iterable[Sequence[str]]) -> None:
+        """Forget what was noted of containers whose devices nobody holds any more."""
+        self.records.keep(held)
 
     def for_container(self, resource: str, devices: Sequence[str], pod_gib: int) -> GpusForContainer:
         """What a container with these devices is given."""
@@ -69,6 +83,13 @@ class EmulatedDevices:
             "LD_LIBRARY_PATH": str(IN_POD / "lib"),
             "NVIDIA_VISIBLE_DEVICES": "void",
         }
+        mounts = [
+            (str(IN_POD / "lib"), str(self.libraries), True),
+            (str(IN_POD / "shm"), str(self.shared_memory), False),
+        ]
+        if resource != names.WHOLE_GPUS:  # who shares with nobody has nothing to be tuned for
+            environment |= {TASK: self.records.add(devices), SOCKET: str(IN_POD / SOCKETS / TASK_SOCKET)}
+            mounts.append((str(IN_POD / SOCKETS), str(self.tasks / SOCKETS), True))
         if resource == names.THEIR_MEMORY:
             total = {gpu.index: gpu.memory_gib for gpu in self.present()}
             environment |= {
@@ -77,8 +98,4 @@ class EmulatedDevices:
                 names.THEIR_CONTAINER: str(len(devices)),
                 names.THEIR_DEVICE: str(total[next(iter(groups))]),
             }
-        mounts = [
-            (str(IN_POD / "lib"), str(self.libraries), True),
-            (str(IN_POD / "shm"), str(self.shared_memory), False),
-        ]
         return GpusForContainer(environment, mounts)

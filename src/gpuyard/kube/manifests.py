@@ -18,6 +18,7 @@ SERVER_SECRET, CLIENT_SECRET = "gpuyard-extender-tls", "gpuyard-scheduler-tls"
 LABEL = "app.kubernetes.io/part-of"
 TLS, CONFIG = "/etc/gpuyard/tls", "/etc/gpuyard/scheduler"
 KUBELET = "/var/lib/kubelet"
+TEMPORARY = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - each pod's own
 
 
 def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = None) -> list[Json]:
@@ -103,23 +104,43 @@ def _scheduler(values: Values) -> Json:
 
 
 def _plugin(values: Values) -> Json:
-    """The one part that runs as root, as the kubelet's sockets are root's; it may do nothing else that root may."""
+    """What is on each node; it runs as root, as the kubelet's sockets are root's, and may do nothing else as such."""
     arguments = [
         *("kube", "device-plugin", "--emulated", values.emulated, "--speed", f"{values.speed:g}"),
-        *("--libraries", values.libraries, "--shared-memory", values.sharedMemory),
+        *("--libraries", values.libraries, "--shared-memory", values.sharedMemory, "--tasks", values.tasks),
     ]
     container = {
         **_container("device-plugin", values.image, values, [*values.command, *arguments]),
         "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}},
     }
     container["env"] = [_from_pod("NODE_NAME", "spec.nodeName"), *container["env"]]
+    daemon = {
+        **_container(
+            "node",
+            values.image,
+            values,
+            [
+                *values.command,
+                "kube",
+                "node",
+                "--emulated",
+                values.emulated,
+                "--tasks",
+                values.tasks,
+            ],
+        ),
+        "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}},
+    }
     places = {
         "plugins": ("hostPath", {"path": f"{KUBELET}/device-plugins"}, f"{KUBELET}/device-plugins"),
         "pod-resources": ("hostPath", {"path": f"{KUBELET}/pod-resources"}, f"{KUBELET}/pod-resources"),
         "libraries": ("hostPath", {"path": values.libraries, "type": "DirectoryOrCreate"}, values.libraries),
+        "tasks": ("hostPath", {"path": values.tasks, "type": "DirectoryOrCreate"}, values.tasks),
         "shm": ("hostPath", {"path": values.sharedMemory, "type": "DirectoryOrCreate"}, values.sharedMemory),
     }
     pod = _pod(values, PLUGIN, container, places)
+    own = [{"name": "tasks", "mountPath": values.tasks}, TEMPORARY]
+    pod["containers"].append({**daemon, "volumeMounts": [*own, *values.volumeMounts]})
     pod |= {"nodeSelector": values.nodeSelector, "tolerations": [{"operator": "Exists"}]}
     pod["priorityClassName"] = "system-node-critical"
     pod["securityContext"] = {"seccompProfile": {"type": "RuntimeDefault"}}
@@ -146,12 +167,11 @@ def _workload(name: str, pod: Json) -> Json:
 
 
 def _pod(values: Values, account: str, container: Json, places: Mapping[str, tuple[str, Json, str]]) -> Json:
-    writable = {"plugins", "libraries", "shm"}
+    writable = {"plugins", "libraries", "shm", "tasks"}
     mounts = [
         {"name": name, "mountPath": where, "readOnly": name not in writable} for name, (_, _, where) in places.items()
     ]
-    temporary = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108
-    container["volumeMounts"] = [*mounts, temporary, *values.volumeMounts]
+    container["volumeMounts"] = [*mounts, TEMPORARY, *values.volumeMounts]
     volumes = [{"name": name, kind: content} for name, (kind, content, _) in places.items()]
     return {
         "serviceAccountName": account,

@@ -212,6 +212,11 @@ def _listed(written: Any) -> list[Any]:
     return found if isinstance(found, list) else []
 
 
+def whole_gib(memory_bytes: int) -> int:
+    """The whole GiB of a GPU, which is what pods can ask for."""
+    return memory_bytes // 2**30
+
+
 def write_gpus(gpus: tuple[YardGpu, ...]) -> str:
     """The annotation by which `read_node` finds these GPUs again."""
     return json.dumps([vars(each) for each in gpus], separators=(",", ":"))

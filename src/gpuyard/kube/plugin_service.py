@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,6 +28,10 @@ class DeviceSource(Protocol):
 
     def for_container(self, resource: str, devices: Sequence[str], pod_gib: int) -> GpusForContainer:
         """What a container with these devices is given."""
+        ...
+
+    def keep(self, held: Iterable[Sequence[str]]) -> None:
+        """These are the devices of all containers that there are: forget what was noted of others."""
         ...
 
 

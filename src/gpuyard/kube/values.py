@@ -42,6 +42,8 @@ class Values:
     listen: str = "0.0.0.0:12345"
     libraries: str = "/var/lib/gpuyard/lib"
     sharedMemory: str = "/dev/shm/gpuyard"  # noqa: N815, S108
+    tasks: str = "/var/lib/gpuyard/tasks"
+    """Folders of nodes."""
     env: list[Json] = field(default_factory=list)
     volumes: list[Json] = field(default_factory=list)
     volumeMounts: list[Json] = field(default_factory=list)  # noqa: N815
