@@ -63,10 +63,7 @@ class LocalCluster:
 
     def start(self) -> None:
         """Start everything, and wait until all nodes are ready."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self._write_secrets()
-        self.start_etcd()
-        self.start_api_server()
+        self.start_control_plane()
         self._start_controllers()
         self.start_scheduler()
         image = self._image()
@@ -98,6 +95,13 @@ class LocalCluster:
 
     # Control plane
 
+    def start_control_plane(self) -> None:
+        """Start the store and the API server alone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._write_secrets()
+        self.start_etcd()
+        self.start_api_server()
+
     def start_etcd(self) -> None:
         """Start the store."""
         peers = f"http://127.0.0.1:{free_port()}"
@@ -115,6 +119,7 @@ class LocalCluster:
             f"--secure-port={self.port}", f"--tls-cert-file={secret}/tls.crt",
             f"--tls-private-key-file={secret}/tls.key", f"--token-auth-file={secret}/tokens.csv",
             "--authorization-mode=RBAC", f"--service-account-key-file={secret}/accounts.pub",
+            *([] if self.nodes else ["--disable-admission-plugins=ServiceAccount"]),
             f"--service-account-signing-key-file={secret}/accounts.key", f"--service-cluster-ip-range={SERVICES}",
             "--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged=true",
         ])  # fmt: skip

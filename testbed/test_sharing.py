@@ -88,14 +88,14 @@ def test_two_tasks_that_share_a_gpu_are_tuned_while_they_train(yard: Yard) -> No
     for number in range(7):
         yard.submit(f"full-{number}", GIB_OF_GPU, 1_000_000, step_us=1_000_000)
     until(lambda: all(pod.node for pod in yard.pods().values()), "seven GPUs are full")
-    for name in ("left", "right"):
+    together = ("left", "right")
+    for name in together:
         yard.submit_tunable(name, 10, 64)
-    until(lambda: {yard.phase(name) for name in ("left", "right")} == {"Succeeded"}, "both have been tuned")
-    together = {(yard.pods()[name].node, yard.pods()[name].devices) for name in ("left", "right")}
-    assert len(together) == 1
-    for name in ("left", "right"):
-        until(lambda: "came to rest at" in yard.log(name), "the log is written", seconds=30)  # noqa: B023
-        assert int(yard.log(name).rsplit("came to rest at ", 1)[1].split()[0]) > 64
+    until(lambda: {yard.phase(name) for name in together} == {"Succeeded"}, "both have been tuned")
+    assert len({(yard.pods()[name].node, yard.pods()[name].devices) for name in together}) == 1
+    until(lambda: all("came to rest at" in yard.log(name) for name in together), "logs are written", seconds=30)
+    rests = [int(yard.log(name).rsplit("came to rest at ", 1)[1].split()[0]) for name in together]
+    assert max(rests) > 64  # whoever ended first; the other one was alone then, and got its own size back
 
 
 def test_a_manifest_of_iadeep_runs_as_it_is(yard: Yard) -> None:
