@@ -250,7 +250,7 @@ conf_dir = "{home}/network"
 
     def _answers(self) -> bool:
         try:
-            return bool(self.api.get("/version"))
+            return bool(self.api.get("/api/v1/namespaces/default"))
         except ApiError:
             return False
 
