@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,14 +77,14 @@ def install(
     from gpuyard.kube.manifests import manifests
     from gpuyard.kube.values import read_values
 
-    chosen, api = read_values(values, namespace=namespace, image=image, emulated=emulated), _api(kubeconfig)
-    minor = minor_version(api)
-    made = manifests(chosen, minor, _certificates(chosen.namespace))
-    there = [each for each in made if each["kind"] == "Secret" and is_there(api, each)]
-    wanted = made if len(there) < 2 else [each for each in made if each["kind"] != "Secret"]
-    for path in apply_all(api, wanted):
-        say(f"applied {path}")
-    wait_until_ready(api, wanted, wait, say)
+    chosen = read_values(values, namespace=namespace, image=image, emulated=emulated)
+    with _api(kubeconfig) as api:
+        made = manifests(chosen, minor_version(api), _certificates(chosen.namespace))
+        there = [each for each in made if each["kind"] == "Secret" and is_there(api, each)]
+        wanted = made if len(there) < 2 else [each for each in made if each["kind"] != "Secret"]
+        for path in apply_all(api, wanted):
+            say(f"applied {path}")
+        wait_until_ready(api, wanted, wait, say)
     selector = ",".join(f"{name}={value}" for name, value in chosen.nodeSelector.items())
     say(f"gpuyard runs. Nodes with the label {selector} offer GPUs; pods ask for them with schedulerName: gpuyard")
 
@@ -95,9 +96,11 @@ def uninstall(values: ValuesFile = None, namespace: Namespace = None, kubeconfig
     from gpuyard.kube.manifests import manifests
     from gpuyard.kube.values import read_values
 
-    chosen, api = read_values(values, namespace=namespace), _api(kubeconfig)
-    for path in remove_all(api, manifests(chosen, minor_version(api), _certificates(chosen.namespace))):
-        say(f"removed {path}")
+    chosen = read_values(values, namespace=namespace)
+    with _api(kubeconfig) as api:
+        made = manifests(chosen, minor_version(api), _certificates(chosen.namespace))
+        for path in remove_all(api, made):
+            say(f"removed {path}")
 
 
 @app.command()
@@ -114,7 +117,8 @@ def status(
     from gpuyard.policies.multiplex.observation_files import read_observations
 
     model = read_observations(observations) if observations else InterferenceModel()
-    rows = gpu_rows(read_cluster(_api(kubeconfig)), model)
+    with _api(kubeconfig) as api:
+        rows = gpu_rows(read_cluster(api), model)
     if format == Format.table and not rows:
         say("No node has GPUs of gpuyard: 'gpuyard kube install' says which label nodes need.")
         return
@@ -140,8 +144,9 @@ def why(
     from gpuyard.kube.viewing import explain_pod
 
     space, _, name = pod.rpartition("/")
-    for line in explain_pod(_api(kubeconfig), space or namespace, name):
-        print(line)
+    with _api(kubeconfig) as api:
+        for line in explain_pod(api, space or namespace, name):
+            print(line)
 
 
 @app.command()
@@ -158,16 +163,17 @@ def snapshot(
     from gpuyard.profiles import load_zoo
 
     zoo = load_zoo()
-    facts = cluster_facts(read_cluster(_api(kubeconfig)), time.time(), zoo.names)
+    with _api(kubeconfig) as api:
+        facts = cluster_facts(read_cluster(api), time.time(), zoo.names)
     Snapshot.of(facts, zoo).save(out)
     say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
 
 
-def _api(kubeconfig: Path | None) -> Api:
+def _api(kubeconfig: Path | None) -> closing[Api]:
     from gpuyard.kube.access import find_access
     from gpuyard.kube.api import Api
 
-    return Api(find_access(kubeconfig))
+    return closing(Api(find_access(kubeconfig)))
 
 
 def _certificates(namespace: str) -> dict[str, bytes]:
