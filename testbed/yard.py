@@ -105,10 +105,25 @@ class Yard:
         return " ".join([*map(str, told), self.log(name)])
 
     def restart(self, part: str) -> None:
-        """Let a part of gpuyard begin anew, by deleting its pods."""
-        pods = "/api/v1/namespaces/gpuyard-system/pods"
-        for each in self.api.get(pods, labelSelector=f"app={part}")["items"]:
-            self.api.delete(f"{pods}/{each['metadata']['name']}")
+        """Let a part of gpuyard begin anew: delete its pods, and wait until others are ready in their place."""
+        before = self._parts(part)
+        for name in before:
+            self.api.delete(f"/api/v1/namespaces/gpuyard-system/pods/{name}")
+
+        def replaced() -> bool:
+            now = self._parts(part)
+            return len(now) == len(before) and all(now.values()) and not set(now) & set(before)
+
+        until(replaced, f"{part} has begun anew")
+
+    def _parts(self, part: str) -> dict[str, bool]:
+        """The pods of a part of gpuyard, and whether each is ready."""
+        listed = self.api.get("/api/v1/namespaces/gpuyard-system/pods", labelSelector=f"app={part}")["items"]
+        return {
+            each["metadata"]["name"]: ("Ready", "True")
+            in {(one["type"], one["status"]) for one in each["status"].get("conditions") or []}
+            for each in listed
+        }
 
     def allocatable(self, node: str) -> int:
         """How many GiB of GPUs a kubelet offers."""
