@@ -27,7 +27,7 @@ from testbed.images import write_image
 
 IMAGE = "docker.io/testbed/base:1"
 SERVICES = "10.96.0.0/16"
-KUBELET = Path("/var/lib/kubelet")
+KUBELET, LOGS = Path("/var/lib/kubelet"), Path("/var/log/pods")
 PATIENCE_S = 300.0
 ENDING_S = 20.0
 
@@ -178,10 +178,15 @@ disable_apparmor = true
 bin_dir = "/usr/lib/cni"
 conf_dir = "{home}/network"
 """)
-        KUBELET.mkdir(parents=True, exist_ok=True)
-        script = 'mount --bind "$1" "$2" && exec containerd --config "$3"'
+        # Kubelets remove logs of pods that they do not know: each has a folder of its own for them, too.
+        own = {home / "kubelet": KUBELET, home / "logs": LOGS}
+        for here, there in own.items():
+            here.mkdir(exist_ok=True)
+            there.mkdir(parents=True, exist_ok=True)
+        script = 'mount --bind "$1" "$2" && mount --bind "$3" "$4" && exec containerd --config "$5"'
+        mounts = [str(path) for pair in own.items() for path in pair]
         self._start(f"containers-{node}", [
-            "unshare", "--mount", "sh", "-c", script, "sh", str(home / "kubelet"), str(KUBELET), str(config),
+            "unshare", "--mount", "sh", "-c", script, "sh", *mounts, str(config),
         ])  # fmt: skip
         until(lambda: self._ctr(node, "version").returncode == 0, f"containerd of {node} answers")
 

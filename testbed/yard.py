@@ -95,7 +95,8 @@ class Yard:
     def log(self, name: str) -> str:
         """What a pod has written, as its node keeps it."""
         pod = self.api.get(pod_path("default", name))
-        folder = Path("/var/log/pods") / f"default_{name}_{pod['metadata']['uid']}" / "main"
+        logs = self.cluster.folder / str(pod["spec"].get("nodeName")) / "logs"
+        folder = logs / f"default_{name}_{pod['metadata']['uid']}" / "main"
         return "".join(file.read_text() for file in sorted(folder.glob("*.log")))
 
     def end_of(self, name: str) -> str:
