@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from gpuyard.kube.access import from_kubeconfig
-from gpuyard.kube.api import Api, ApiError
+from gpuyard.kube.api import PATIENT_S, Api, ApiError
 from gpuyard.kube.certificates import make_certificates
 from testbed.images import write_image
 
@@ -59,7 +59,7 @@ class LocalCluster:
     @cached_property
     def api(self) -> Api:
         """A client that may do everything."""
-        return Api(from_kubeconfig(self.kubeconfig))
+        return Api(from_kubeconfig(self.kubeconfig), PATIENT_S)
 
     def start(self) -> None:
         """Start everything, and wait until all nodes are ready."""

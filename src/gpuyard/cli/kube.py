@@ -171,9 +171,9 @@ def snapshot(
 
 def _api(kubeconfig: Path | None) -> closing[Api]:
     from gpuyard.kube.access import find_access
-    from gpuyard.kube.api import Api
+    from gpuyard.kube.api import PATIENT_S, Api
 
-    return closing(Api(find_access(kubeconfig)))
+    return closing(Api(find_access(kubeconfig), PATIENT_S))
 
 
 def _certificates(namespace: str) -> dict[str, bytes]:

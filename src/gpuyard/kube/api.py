@@ -17,6 +17,8 @@ Json = dict[str, Any]
 
 ANSWER_S = 4.0
 """The scheduler waits for 5 s; whoever asks on its behalf must know by then."""
+PATIENT_S = 60.0
+"""Who asks for people waits longer."""
 IDLE_S, LONGEST_IDLE_S = 5.0, 60.0
 WATCH_S = 240
 MERGE = "application/merge-patch+json"
@@ -36,8 +38,8 @@ class ApiError(GpuyardError):
 class Api:
     """One API server."""
 
-    def __init__(self, access: ApiAccess) -> None:
-        self._access = access
+    def __init__(self, access: ApiAccess, answer_s: float = ANSWER_S) -> None:
+        self._access, self._answer_s = access, answer_s
         self._lock = threading.Lock()
         self._kept: list[tuple[http.client.HTTPConnection, float]] = []
 
@@ -69,7 +71,7 @@ class Api:
         # A connection may have been closed while it was idle: what must not be sent twice takes a new one.
         connection = self._idle(LONGEST_IDLE_S if method == "GET" else IDLE_S)
         while True:
-            fresh, connection = connection is None, connection or self._connect(ANSWER_S)
+            fresh, connection = connection is None, connection or self._connect(self._answer_s)
             try:
                 connection.request(method, path, content, self._headers(kind))
                 answer = connection.getresponse()
@@ -86,7 +88,7 @@ class Api:
     def watch(self, path: str, version: str, query: Mapping[str, str], *, seconds: int = WATCH_S) -> Iterator[Json]:
         """Events of a list from a version of it on, until the server ends the watch; ApiError if it cannot be had."""
         asked = {**query, "watch": "true", "resourceVersion": version, "timeoutSeconds": str(seconds)}
-        connection = self._connect(seconds + ANSWER_S)
+        connection = self._connect(seconds + self._answer_s)
         try:
             connection.request("GET", _with(path, asked | {"allowWatchBookmarks": "true"}), None, self._headers())
             answer = connection.getresponse()
