@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c c
 PARTS := lint types unit
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types layers unit bench bench-paper bench-serve bench-emulation bench-real bench-profile format clean
+.PHONY: help demo test lint types layers unit test-kube bench bench-paper bench-serve bench-emulation bench-real bench-profile format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ layers: $(TOOLS)  ## imports follow docs/architecture.md (the tests include it)
 
 unit: $(TOOLS) $(COMPILED) $(NATIVE)  ## part of test: pytest on all cores
 	@$(BIN)/pytest -n auto --dist worksteal
+
+test-kube: $(TOOLS) $(NATIVE)  ## tasks that share GPUs on a real Kubernetes, built and started on this machine; needs root and Debian 12
+	@$(BIN)/pytest testbed -rs
 
 bench: $(COMPILED)  ## speed and scale, as ratios against baselines in the same run
 	@$(BIN)/python -m benchmarks
@@ -82,7 +85,7 @@ $(RUNTIME): $(INPUTS) | $(BIN)/python
 	@touch $@
 
 $(TOOLS): $(INPUTS) | $(BIN)/python
-	@$(PIP_INSTALL) -e '.[monitor,ray,run,serve,test,test-cuda,torch]'
+	@$(PIP_INSTALL) -e '.[kube,monitor,ray,run,serve,test,test-cuda,torch]'
 	@touch $@ $(RUNTIME)
 
 # Installing builds the libraries in C, and whoever needs one whose sources have changed builds it again. Doing it here, once

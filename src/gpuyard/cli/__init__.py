@@ -38,6 +38,7 @@ COMMANDS = {
     "report": "Write one HTML file and PNGs about runs.",
     "why": "Say why a job of a run waited, and how long for which reason.",
     "trace": "Look at, convert and generate workloads.",
+    "kube": "Let training tasks share GPUs on Kubernetes.",
     "emulate": "Run a CUDA program on emulated GPUs, in their time and memory.",
     "smi": "Show emulated GPUs and who uses them, once or live.",
     "gpus": "List the GPU kinds that can be emulated.",

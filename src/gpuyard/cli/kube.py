@@ -1,0 +1,185 @@
+"""gpuyard kube: tasks that share GPUs on Kubernetes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuyard.cli.kube_parts import Kubeconfig, device_plugin, extender, node
+from gpuyard.cli.output import Format, emit, say
+from gpuyard.core.errors import InputError
+
+if TYPE_CHECKING:
+    from gpuyard.kube.api import Api
+
+DEFAULT_MINOR = 31
+"""The Kubernetes 1.x that manifests are printed for unless another one is named."""
+
+app = typer.Typer(
+    help="Let training tasks share GPUs on Kubernetes: the parts that run there, and what installs and shows them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+app.command()(extender)
+app.command()(device_plugin)
+app.command()(node)
+
+ValuesFile = Annotated[
+    Path | None, typer.Option("--values", metavar="FILE", help="YAML: what is to differ from the defaults.")
+]
+Namespace = Annotated[str | None, typer.Option(metavar="NAME", help="Where gpuyard's own pods are.")]
+
+
+@app.command()
+def render(
+    values: ValuesFile = None,
+    namespace: Namespace = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="The image of gpuyard.")] = None,
+    emulated: Annotated[str | None, typer.Option(metavar="GPUS", help="The emulated GPUs of each node.")] = None,
+    kubernetes: Annotated[
+        str, typer.Option(metavar="1.X", help="For which version of Kubernetes.")
+    ] = f"1.{DEFAULT_MINOR}",
+    secrets: Annotated[
+        bool, typer.Option("--secrets/--no-secrets", help="With certificates, made anew each time.")
+    ] = True,
+) -> None:
+    """Print all manifests, as YAML for 'kubectl apply -f -'."""
+    import yaml
+
+    from gpuyard.kube.manifests import manifests
+    from gpuyard.kube.values import read_values
+
+    chosen = read_values(values, namespace=namespace, image=image, emulated=emulated)
+    major, _, minor = kubernetes.partition(".")
+    if major != "1" or not minor.isdecimal() or int(minor) < 20:
+        raise InputError(
+            "is not a version of Kubernetes from 1.20 on, as in 1.31", field="kubernetes", value=kubernetes
+        )
+    files = _certificates(chosen.namespace) if secrets else None
+    print(yaml.safe_dump_all(manifests(chosen, int(minor), files), sort_keys=False, width=120), end="")
+
+
+@app.command()
+def install(
+    values: ValuesFile = None,
+    namespace: Namespace = None,
+    image: Annotated[str | None, typer.Option(metavar="IMAGE", help="The image of gpuyard.")] = None,
+    emulated: Annotated[str | None, typer.Option(metavar="GPUS", help="The emulated GPUs of each node.")] = None,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long to wait until all of it runs.")] = 120.0,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Install gpuyard in a cluster, or bring it up to date; certificates that are there are kept."""
+    from gpuyard.kube.installing import apply_all, is_there, minor_version, wait_until_ready
+    from gpuyard.kube.manifests import manifests
+    from gpuyard.kube.values import read_values
+
+    chosen = read_values(values, namespace=namespace, image=image, emulated=emulated)
+    with _api(kubeconfig) as api:
+        made = manifests(chosen, minor_version(api), _certificates(chosen.namespace))
+        there = [each for each in made if each["kind"] == "Secret" and is_there(api, each)]
+        wanted = made if len(there) < 2 else [each for each in made if each["kind"] != "Secret"]
+        for path in apply_all(api, wanted):
+            say(f"applied {path}")
+        wait_until_ready(api, wanted, wait, say)
+    selector = ",".join(f"{name}={value}" for name, value in chosen.nodeSelector.items())
+    say(f"gpuyard runs. Nodes with the label {selector} offer GPUs; pods ask for them with schedulerName: gpuyard")
+
+
+@app.command()
+def uninstall(values: ValuesFile = None, namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
+    """Remove everything that 'install' made; pods that have GPUs keep them."""
+    from gpuyard.kube.installing import minor_version, remove_all
+    from gpuyard.kube.manifests import manifests
+    from gpuyard.kube.values import read_values
+
+    chosen = read_values(values, namespace=namespace)
+    with _api(kubeconfig) as api:
+        made = manifests(chosen, minor_version(api), _certificates(chosen.namespace))
+        for path in remove_all(api, made):
+            say(f"removed {path}")
+
+
+@app.command()
+def status(
+    observations: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to predict slowdowns by.")
+    ] = None,
+    format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """List all GPUs with their memory, who is on them, and how much slower each is expected to be than alone."""
+    from gpuyard.kube.viewing import gpu_rows, read_cluster
+    from gpuyard.policies.multiplex.interference import InterferenceModel
+    from gpuyard.policies.multiplex.observation_files import read_observations
+
+    model = read_observations(observations) if observations else InterferenceModel()
+    with _api(kubeconfig) as api:
+        rows = gpu_rows(read_cluster(api), model)
+    if format == Format.table and not rows:
+        say("No node has GPUs of gpuyard: 'gpuyard kube install' says which label nodes need.")
+        return
+    if format == Format.table:
+        rows = [{**row, "tasks": _told(row["tasks"]), "disputes": "; ".join(row["disputes"])} for row in rows]
+    emit(rows, format, columns=_COLUMNS)
+
+
+_COLUMNS = ("node", "gpu", "kind", "memory_gib", "free_gib", "healthy", "tasks", "disputes")
+
+
+def _told(tasks: list[dict[str, object]]) -> str:
+    return ", ".join(f"{each['pod']} ({each['memory_gib']} GiB, +{each['predicted_slowdown']:.0%})" for each in tasks)
+
+
+@app.command()
+def why(
+    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.")],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME")] = "default",
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Say in words where a pod is, or why it waits and what would help."""
+    from gpuyard.kube.viewing import explain_pod
+
+    space, _, name = pod.rpartition("/")
+    with _api(kubeconfig) as api:
+        for line in explain_pod(api, space or namespace, name):
+            print(line)
+
+
+@app.command()
+def snapshot(
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Write what the scheduler sees: a snapshot for 'gpuyard decide'."""
+    import time
+
+    from gpuyard.kube.snapshotting import cluster_facts
+    from gpuyard.kube.viewing import read_cluster
+    from gpuyard.policies.snapshot import Snapshot
+    from gpuyard.profiles import load_zoo
+
+    zoo = load_zoo()
+    with _api(kubeconfig) as api:
+        facts = cluster_facts(read_cluster(api), time.time(), zoo.names)
+    Snapshot.of(facts, zoo).save(out)
+    say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
+
+
+def _api(kubeconfig: Path | None) -> closing[Api]:
+    from gpuyard.kube.access import find_access
+    from gpuyard.kube.api import PATIENT_S, Api
+
+    return closing(Api(find_access(kubeconfig), PATIENT_S))
+
+
+def _certificates(namespace: str) -> dict[str, bytes]:
+    """The extender is reached at its service, or on the node's own network."""
+    from gpuyard.kube.certificates import make_certificates
+    from gpuyard.kube.manifests import EXTENDER
+
+    service = f"{EXTENDER}.{namespace}.svc"
+    return make_certificates(service, (f"{service}.cluster.local", "127.0.0.1", "localhost"))

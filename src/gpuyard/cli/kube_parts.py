@@ -1,0 +1,131 @@
+"""The parts of gpuyard kube that run in a cluster: each is started in a pod of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gpuyard.cli.output import say
+
+if TYPE_CHECKING:
+    from gpuyard.kube.choosing import Harm
+
+Kubeconfig = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="How to reach the cluster; by default as kubectl and pods do.")
+]
+TASKS = Path("/var/lib/gpuyard/tasks")
+
+
+def extender(
+    listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where the scheduler asks.")] = "127.0.0.1:12345",
+    tls_cert: Annotated[Path | None, typer.Option(metavar="FILE", help="Certificate; without one, plain HTTP.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", help="Its key.")] = None,
+    client_ca: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Who asks must show a certificate signed by this authority.")
+    ] = None,
+    lease_namespace: Annotated[
+        str, typer.Option(metavar="NAME", help="Where replicas elect a leader; without it this is the only one.")
+    ] = "",
+    observations: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to place tasks by.")
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Answer kube-scheduler: which nodes have room for a pod, how good each is, and bind it to a GPU there.
+
+    Runs until it is ended. /healthz, /readyz and /metrics are there for anybody.
+    """
+    from gpuyard.core.errors import InputError
+    from gpuyard.kube.access import find_access
+    from gpuyard.kube.api import Api
+    from gpuyard.kube.extender_server import server_tls
+    from gpuyard.kube.run_extender import ExtenderSettings, running_extender
+
+    host, _, port = listen.rpartition(":")
+    if not port.isdecimal() or not host or int(port) > 65535:
+        raise InputError("is not HOST:PORT, as in 127.0.0.1:12345", field="listen", value=listen)
+    if (tls_cert is None) != (tls_key is None) or (client_ca and not tls_cert):
+        raise InputError("go together: a certificate and its key, and --client-ca with both", field="tls_cert, tls_key")
+    tls = server_tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None
+    me = f"{socket.gethostname()}-{os.getpid()}"
+    settings = ExtenderSettings(host.strip("[]"), int(port), tls, lease_namespace, me, os.environ.get("POD_NAME", ""))
+    with running_extender(Api(find_access(kubeconfig)), _harm(observations), settings, say) as server:
+        say(f"answering the scheduler at {'https' if tls else 'http'}://{host}:{server.server_port}")
+        signal.pause()
+
+
+def device_plugin(
+    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
+    node: Annotated[
+        str, typer.Option(metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
+    ],
+    libraries: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: where pods find libraries.")
+    ] = Path("/var/lib/gpuyard/lib"),
+    shared_memory: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: where programs on one GPU meet.")
+    ] = Path("/dev/shm/gpuyard"),  # noqa: S108
+    tasks: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: the node daemon's socket, and what it needs.")
+    ] = TASKS,
+    plugins: Annotated[Path, typer.Option(metavar="DIR", help="Where the kubelet's socket is.")] = Path(
+        "/var/lib/kubelet/device-plugins"
+    ),
+    pod_resources: Annotated[
+        Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
+    ] = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+    out_of_order: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The numbers of GPUs that nobody shall get; may change.")
+    ] = None,
+    speed: Annotated[float, typer.Option(metavar="FACTOR", help="How much faster than real time GPUs work.")] = 1.0,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Offer a node's GPUs to its kubelet: memory of GPUs that are shared, and whole GPUs. Runs until it is ended."""
+    from gpuyard.emulation.settings import Settings
+    from gpuyard.kube.access import find_access
+    from gpuyard.kube.api import Api
+    from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings
+    from gpuyard.kube.emulated_devices import EmulatedDevices
+
+    Settings(emulated, speed=speed).check()
+    source = EmulatedDevices(emulated, node, libraries, shared_memory, tasks, speed)
+    source.present()  # refuses GPUs that nobody knows, before anything is written
+    source.prepare()
+    settings = PluginSettings(node, plugins, pod_resources, out_of_order)
+    DevicePlugin(settings, source, Api(find_access(kubeconfig)), say).run()
+
+
+def node(
+    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
+    tasks: Annotated[
+        Path, typer.Option(metavar="DIR", help="A folder of the node: where the device plugin notes tasks.")
+    ] = TASKS,
+) -> None:
+    """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
+    import secrets
+
+    from gpuyard.kube.emulated_devices import RECORDS, SOCKETS, TASK_SOCKET
+    from gpuyard.kube.objects import whole_gib
+    from gpuyard.kube.task_daemon import TaskDaemon
+    from gpuyard.kube.task_records import TaskRecords
+    from gpuyard.kube.task_tuning import NodeTuning
+    from gpuyard.profiles.gpus import parse_gpus
+
+    memory = {index: whole_gib(kind.memory_bytes) for index, kind in enumerate(parse_gpus(emulated))}
+    tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
+    with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS)) as daemon:
+        say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
+        daemon.run()
+
+
+def _harm(observations: Path | None) -> Harm:
+    from gpuyard.kube.choosing import interference_harm
+    from gpuyard.policies.multiplex.interference import InterferenceModel
+    from gpuyard.policies.multiplex.observation_files import read_observations
+
+    return interference_harm(read_observations(observations) if observations else InterferenceModel())

@@ -1,0 +1,73 @@
+"""Lets the scheduler ask again about pods that wait, as soon as there is room for one of them.
+
+A scheduler asks again when it sees a pod end; that the books have heard of it by then nobody promises. And of a GPU
+that is mended it hears nothing at all. So pods that were refused are remembered, and marked when they would fit: a
+scheduler looks again at a pod that was changed.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from gpuyard.kube import names
+from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.choosing import why_not
+from gpuyard.kube.cluster_state import ClusterState
+
+LOOK_S = 0.25
+AGAIN_S = 5.0
+"""Look at everything so often even if nothing was told."""
+
+
+class AskingAgain:
+    """Marks pods for which there is room now."""
+
+    def __init__(
+        self,
+        api: Api,
+        state: ClusterState,
+        leads: Callable[[], bool],
+        say: Callable[[str], None],
+        now_ns: Callable[[], int] = time.time_ns,
+    ) -> None:
+        self._api, self._state, self._leads, self._say, self._now_ns = api, state, leads, say, now_ns
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Begin, in a thread of its own."""
+        threading.Thread(target=self._go_on, name="asking again", daemon=True).start()
+
+    def stop(self) -> None:
+        """End."""
+        self._over.set()
+        self._state.freed.set()
+
+    def step(self) -> list[str]:
+        """Mark those who would fit now, each once until it is refused again; returns their names."""
+        if not self._leads():
+            return []
+        with self._state.lock:
+            open_gpus = [self._state.books.open_gpus(node) for node in self._state.books.nodes]
+            fitting = [
+                pod
+                for pod in self._state.refused.values()
+                if any(why_not(pod.request, gpus) is None for gpus in open_gpus)
+            ]
+            for pod in fitting:
+                del self._state.refused[pod.uid]
+        for pod in fitting:
+            change = {"metadata": {"uid": pod.uid, "labels": {names.ASKED_AGAIN: str(self._now_ns())}}}
+            try:
+                self._api.patch(pod_path(pod.namespace, pod.name), change)
+            except ApiError as error:  # whoever is gone needs nothing, and the scheduler asks again by itself in time
+                self._say(f"pod {pod.full_name} cannot be marked: {error}")
+        return [pod.full_name for pod in fitting]
+
+    def _go_on(self) -> None:
+        while not self._over.is_set():
+            self._state.freed.wait(AGAIN_S)
+            self._state.freed.clear()
+            self.step()
+            self._over.wait(LOOK_S)

@@ -1,0 +1,200 @@
+"""The device plugin of a node: registers with the kubelet, whenever that was restarted, and keeps the books true."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grpc
+
+from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.kube import names
+from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
+from gpuyard.kube.plugin_messages import KUBELET_SOCKET, REGISTER, VERSION, plugin_messages
+from gpuyard.kube.plugin_service import DeviceSource, GpusNow, PluginService, PodsHere
+from gpuyard.kube.pod_devices import corrections, list_pod_devices
+
+REGISTER_S = 10.0
+LOOK_S = 1.0
+RECONCILE_S = 5.0
+THREADS = 16
+
+
+@dataclass(frozen=True)
+class PluginSettings:
+    """Where a plugin finds its kubelet."""
+
+    node: str
+    folder: Path = Path("/var/lib/kubelet/device-plugins")
+    pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
+    out_of_order: Path | None = None
+    """A file with the numbers of GPUs that nobody shall get, separated by commas."""
+
+
+class DevicePlugin:
+    """The plugin of one node: one socket for each resource."""
+
+    def __init__(self, settings: PluginSettings, source: DeviceSource, api: Api, say: Callable[[str], None]) -> None:
+        self._settings, self._source, self._api, self._say = settings, source, api, say
+        self._now = GpusNow(self._present())
+        self._servers: list[tuple[PluginService, grpc.Server]] = []
+        self._kubelet: tuple[int, int] | None = None
+        self._told: str | None = None
+        self._next_look = 0.0
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        """Serve until `stop`."""
+        try:
+            while not self._over.is_set():
+                self.step()
+                self._over.wait(LOOK_S)
+        finally:
+            self._stop_serving()
+
+    def stop(self) -> None:
+        """End `run`."""
+        self._over.set()
+
+    def step(self) -> None:
+        """Look at everything once: the kubelet, health, what the API should know, and which pods got what."""
+        if self._now.set(self._present()):
+            self._say(f"GPUs are now: {write_gpus(self._now.gpus)}")
+        kubelet = _identity(self._settings.folder / KUBELET_SOCKET)
+        if kubelet is not None and (kubelet != self._kubelet or not self._sockets_are_there()):
+            self._kubelet = kubelet if self._register_all() else None
+        if self._told != write_gpus(self._now.gpus):
+            self._tell_gpus()
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + RECONCILE_S
+            self._reconcile()
+
+    def _present(self) -> tuple[YardGpu, ...]:
+        missing = _numbers(self._settings.out_of_order)
+        return tuple(replace(gpu, healthy=gpu.healthy and gpu.index not in missing) for gpu in self._source.present())
+
+    # The kubelet
+
+    def _register_all(self) -> bool:
+        """Serve on new sockets and tell the kubelet of each: it has removed those that were there before."""
+        self._stop_serving()
+        try:
+            for resource in names.RESOURCES_OF_PODS:
+                service = PluginService(resource, self._source, self._now, self._here)
+                self._servers.append((service, self._serve(service)))
+                self._register(service)
+        except (grpc.RpcError, OSError, GpuyardError) as error:
+            told = error.details() if isinstance(error, grpc.Call) else str(error)
+            self._say(f"the kubelet does not take this plugin yet: {told}")
+            return False
+        self._say(f"registered with the kubelet: {', '.join(names.RESOURCES_OF_PODS)}")
+        return True
+
+    def _serve(self, service: PluginService) -> grpc.Server:
+        path = self._settings.folder / socket_name(service.resource)
+        path.unlink(missing_ok=True)
+        server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix="plugin"))
+        server.add_generic_rpc_handlers((service.handlers(),))
+        server.add_insecure_port(f"unix:{path}")
+        path.chmod(0o600)
+        server.start()
+        return server
+
+    def _register(self, service: PluginService) -> None:
+        request = plugin_messages()["RegisterRequest"](
+            version=VERSION,
+            endpoint=socket_name(service.resource),
+            resource_name=service.resource,
+            options=service.options(),
+        )
+        with grpc.insecure_channel(f"unix:{self._settings.folder / KUBELET_SOCKET}") as channel:
+            call = channel.unary_unary(
+                REGISTER,
+                request_serializer=lambda message: message.SerializeToString(),
+                response_deserializer=plugin_messages()["Empty"].FromString,
+            )
+            call(request, timeout=REGISTER_S)
+
+    def _sockets_are_there(self) -> bool:
+        return all((self._settings.folder / socket_name(service.resource)).exists() for service, _ in self._servers)
+
+    def _stop_serving(self) -> None:
+        for service, server in self._servers:
+            service.stop()
+            server.stop(grace=0).wait()
+        self._servers.clear()
+
+    # The API server
+
+    def _tell_gpus(self) -> None:
+        written = write_gpus(self._now.gpus)
+        change = {"metadata": {"annotations": {names.GPUS_OF_NODE: written}}}
+        try:
+            self._api.patch(f"/api/v1/nodes/{self._settings.node}", change)
+            self._told = written
+        except ApiError as error:
+            self._say(f"the GPUs of {self._settings.node} cannot be told yet: {error}")
+
+    def _pods(self) -> list[GpuPod]:
+        """The pods of this node that ask for GPUs; none where nobody answers: then any GPU will do."""
+        try:
+            answer = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={self._settings.node}")
+        except ApiError as error:
+            self._say(f"pods of {self._settings.node} are not known: {error}")
+            return []
+        found = []
+        for item in answer.get("items") or []:
+            try:
+                found.append(read_pod(item))
+            except InputError:
+                continue
+        return [pod for pod in found if pod.request and pod.node == self._settings.node]
+
+    def _here(self) -> PodsHere:
+        devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
+        return PodsHere(pods, frozenset(pod.uid for pod in pods if pod.full_name in devices))
+
+    def _reconcile(self) -> None:
+        """Write into pods where they really are."""
+        devices = list_pod_devices(self._settings.pod_resources)
+        if not devices:
+            return
+        self._source.keep(ids for containers in devices.values() for ids in containers)
+        pods = {pod.uid: pod for pod in self._pods()}
+        for uid, there in corrections(list(pods.values()), devices).items():
+            pod = pods[uid]
+            annotations = {names.DEVICES: there, names.THEIR_INDEX: there, names.THEIR_ASSIGNED: "true"}
+            change = {"metadata": {"uid": uid, "annotations": annotations}}
+            try:
+                self._api.patch(pod_path(pod.namespace, pod.name), change)
+                self._say(f"pod {pod.full_name} is on GPU {there}, not on {pod.devices or 'none'}: noted")
+            except ApiError as error:
+                self._say(f"pod {pod.full_name} is on GPU {there}, which cannot be noted yet: {error}")
+
+
+def socket_name(resource: str) -> str:
+    """The file name of a resource's socket, in the kubelet's folder."""
+    return f"gpuyard-{resource.replace('/', '-')}.sock"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """What tells one socket from another one of the same name."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_ctime_ns
+
+
+def _numbers(path: Path | None) -> set[int]:
+    """Numbers in a file, separated by commas; none where there is no such file."""
+    try:
+        text = path.read_text() if path is not None else ""
+    except OSError:
+        return set()
+    return {int(each) for each in text.replace("\n", ",").split(",") if each.strip().isdecimal()}

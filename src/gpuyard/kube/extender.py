@@ -1,0 +1,258 @@
+"""What kube-scheduler asks of an extender: which nodes can take a pod, how good each is, and to bind it.
+
+Each call is answered from what the API server told, without waiting for anything but the one request that binds. All
+calls may come twice, late, or from a scheduler that has forgotten the answer.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpuyard.core.errors import GpuyardError, InputError, LedgerError
+from gpuyard.kube import names
+from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.books import OpenGpu
+from gpuyard.kube.choosing import Harm, cannot_ever, choose, once_each, score, why_not
+from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.objects import GpuPod, read_pod
+
+Json = dict[str, Any]
+
+UNDECIDED_S = 60.0
+"""After this long an API server carries out no request that it has not answered."""
+NOT_FOUND, SERVER_ERROR = 404, 500
+NO_NODE = "not a node that gpuyard knows"
+
+
+class BindingError(GpuyardError):
+    """A pod cannot be bound as asked; the scheduler will ask again."""
+
+
+class Extender:
+    """Answers the scheduler."""
+
+    def __init__(
+        self,
+        api: Api,
+        state: ClusterState,
+        harm: Harm,
+        *,
+        leads: Callable[[], bool] = lambda: True,
+        now_ns: Callable[[], int] = time.time_ns,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api, self._state, self._harm, self._leads = api, state, harm, leads
+        self._now_ns, self._clock = now_ns, clock
+
+    # Which nodes, and how good
+
+    def filter(self, args: Mapping[str, Any]) -> Json:
+        """Which of the nodes can take a pod, and why the others cannot; in the form in which they were named."""
+        try:
+            pod, asked = read_pod(_of(args, "pod")), _nodes(args)
+        except InputError as error:
+            return _filtered(None, None, {}, {}, str(error))
+        failed, never = {}, {}
+        for name, gpus in self._gpus(pod, asked):
+            why = NO_NODE if gpus is None else why_not(pod.request, gpus) if pod.request else None
+            if why is None:
+                continue
+            failed[name] = why
+            if gpus is not None and cannot_ever(pod.request, gpus) is not None:
+                never[name] = why
+        fitting = [name for name in asked if name not in failed]
+        if not fitting and pod.request:
+            self._state.refuse(pod)
+        if _of(args, "nodes") is None:
+            return _filtered(fitting, None, failed, never, "")
+        items = [each for each in _of(args, "nodes").get("items") or [] if _name(each) not in failed]
+        return _filtered(None, {**_of(args, "nodes"), "items": items}, failed, never, "")
+
+    def prioritize(self, args: Mapping[str, Any]) -> list[Json]:
+        """How good each node is, 0 to 10; nothing, which is ignored, where a question cannot be understood."""
+        try:
+            pod, asked = read_pod(_of(args, "pod")), _nodes(args)
+        except InputError:
+            return []
+        harm, found = once_each(self._harm), self._gpus(pod, asked)
+        return [{"Host": name, "Score": score(pod, gpus, harm) if gpus and pod.request else 0} for name, gpus in found]
+
+    def _gpus(self, pod: GpuPod, asked: Iterable[str]) -> list[tuple[str, tuple[OpenGpu, ...] | None]]:
+        """The GPUs of each node as they are for this pod: what was promised to itself is free for it."""
+        books = self._state.books
+        with self._state.lock:
+            mine = books.placed(pod.uid)
+            found = [(name, None if books.node(name) is None else books.open_gpus(name)) for name in asked]
+        return [(name, _as_for(mine, gpus) if mine and mine.node == name and gpus else gpus) for name, gpus in found]
+
+    # Binding
+
+    def bind(self, args: Mapping[str, Any]) -> Json:
+        """Choose the GPU of a pod on a node and bind it there, in one request; once, however often it is asked."""
+        try:
+            self._bind(*(_text(args, key) for key in ("podnamespace", "podname", "poduid", "node")))
+        except (BindingError, InputError, LedgerError, ApiError) as error:
+            return {"Error": str(error)}
+        return {"Error": ""}
+
+    def _bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        if not self._leads():
+            raise BindingError("another replica of gpuyard binds pods now")
+        with self._state.lock:
+            known = self._state.pods.get(uid)
+        if known is None or known.node or uid in self._state.undecided:
+            known = self._read(namespace, name, uid)
+            if known.node:
+                self._require(known, node)
+                return
+        placed = self._promise(known, node) if known.request else replace(known, node=node)
+        try:
+            self._api.post(f"{pod_path(namespace, name)}/binding", self._binding(placed))
+        except ApiError as error:
+            self._judge(placed, error)
+        else:
+            self._state.undecided.pop(uid, None)
+
+    def _promise(self, pod: GpuPod, node: str) -> GpuPod:
+        """A place on a node for a pod: the one that it was promised before, or a new one."""
+        with self._state.lock:
+            books = self._state.books
+            before = books.placed(pod.uid)
+            if before is not None and before.node == node:
+                return before
+            if before is not None:
+                if self._clock() - self._state.undecided.get(pod.uid, -UNDECIDED_S) < UNDECIDED_S:
+                    raise BindingError(f"nobody knows yet whether it was bound to {before.node}")
+                books.remove_pod(pod.uid)
+            if books.node(node) is None:
+                raise BindingError(f"{node} is {NO_NODE}")
+            gpus = books.open_gpus(node)
+            devices = choose(pod, gpus, self._harm)
+            if not devices:
+                raise BindingError(f"node {node}: {why_not(pod.request, gpus)}")
+            return books.reserve(pod, node, devices, self._now_ns())
+
+    def _judge(self, placed: GpuPod, error: ApiError) -> None:
+        """A binding was refused, or its answer was lost: find out what holds; raises unless it is what was wanted."""
+        lost = error.status == 0 or error.status >= SERVER_ERROR
+        if lost:
+            with self._state.lock:
+                self._state.undecided.setdefault(placed.uid, self._clock())
+        if error.status == NOT_FOUND:
+            self._state.forget(placed.uid)
+            raise error
+        found = self._read(placed.namespace, placed.name, placed.uid)
+        if found.node:
+            self._require(found, placed.node)
+            return
+        if not lost:
+            with self._state.lock:
+                self._state.books.remove_pod(placed.uid)
+        raise error
+
+    def _require(self, found: GpuPod, node: str) -> None:
+        """A pod is bound: to this node and to a GPU there, or something is wrong."""
+        self._state.learn(found)
+        if found.node != node:
+            raise BindingError(f"it is bound to node {found.node}")
+        if found.request and not found.devices:
+            raise BindingError(f"it was bound to node {node} by somebody who chose no GPU")
+
+    def _read(self, namespace: str, name: str, uid: str) -> GpuPod:
+        found = read_pod(self._api.get(pod_path(namespace, name)))
+        if found.uid != uid:
+            self._state.forget(uid)
+            raise BindingError(f"pod {found.full_name} is another one than when it was scheduled")
+        return found
+
+    def _binding(self, pod: GpuPod) -> Json:
+        """The request that sets node and annotations at once."""
+        devices = ",".join(map(str, pod.devices))
+        chosen = {names.DEVICES: devices, names.CHOSEN_AT: str(pod.chosen_at)}
+        return {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "uid": pod.uid,
+                "annotations": {**chosen, **self._as_iadeep(pod, devices)} if pod.devices else {},
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
+        }
+
+    def _as_iadeep(self, pod: GpuPod, devices: str) -> dict[str, str]:
+        """The same in the names that IADeep's tools read."""
+        node = self._state.books.node(pod.node)
+        memory = {gpu.index: gpu.memory_gib for gpu in node.gpus} if node else {}
+        return {
+            names.THEIR_INDEX: devices,
+            names.THEIR_POD: str(pod.request.memory_gib),
+            names.THEIR_DEVICE: str(memory.get(pod.devices[0], 0)),
+            names.THEIR_ASSIGNED: "false",
+            names.THEIR_CHOSEN_AT: str(pod.chosen_at),
+        }
+
+
+def _as_for(mine: GpuPod, gpus: tuple[OpenGpu, ...]) -> tuple[OpenGpu, ...]:
+    """GPUs as if a pod had left the place that it has there."""
+    return tuple(
+        replace(
+            each,
+            free_gib=each.gpu.memory_gib if mine.request.whole else each.free_gib + mine.request.memory_gib,
+            residents=tuple(_without(each.residents, mine)),
+        )
+        if each.gpu.index in mine.devices and each.gpu.healthy
+        else each
+        for each in gpus
+    )
+
+
+def _without(residents: tuple[Any, ...], pod: GpuPod) -> list[Any]:
+    left = list(residents)
+    left.remove(pod.usage)
+    return left
+
+
+def _of(args: Mapping[str, Any], key: str) -> Any:
+    """A field by its name in any case: Go writes capitals and reads any."""
+    if not isinstance(args, Mapping):
+        raise InputError("is not an object", value=args)
+    return next((value for name, value in args.items() if str(name).lower() == key), None)
+
+
+def _text(args: Mapping[str, Any], key: str) -> str:
+    value = _of(args, key)
+    if not isinstance(value, str) or not value or "/" in value:
+        raise InputError("is missing, or not a name", field=key, value=value)
+    return value
+
+
+def _nodes(args: Mapping[str, Any]) -> list[str]:
+    """The names of the nodes that are asked about, in whichever form."""
+    given, listed = _of(args, "nodes"), _of(args, "nodenames")
+    if given is not None:
+        items = given.get("items") if isinstance(given, Mapping) else None
+        if not isinstance(items, list) or not all(isinstance(each, Mapping) for each in items):
+            raise InputError("is not a list of nodes", field="Nodes")
+        return [_name(each) for each in items]
+    if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
+        raise InputError("is not a list of names", field="NodeNames")
+    return listed
+
+
+def _name(node: Mapping[str, Any]) -> str:
+    return str((node.get("metadata") or {}).get("name", ""))
+
+
+def _filtered(fitting: list[str] | None, nodes: Json | None, failed: Json, never: Json, error: str) -> Json:
+    return {
+        "Nodes": nodes,
+        "NodeNames": fitting,
+        "FailedNodes": failed,
+        "FailedAndUnresolvableNodes": never,
+        "Error": error,
+    }

@@ -1,0 +1,102 @@
+"""Puts manifests into a cluster, takes them out again, and waits until what they describe runs."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from gpuyard.core.errors import GpuyardError
+from gpuyard.kube.api import APPLY, Api, ApiError
+
+Json = dict[str, Any]
+
+_PLURALS = {
+    "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Secret": "secrets", "ConfigMap": "configmaps",
+    "Service": "services", "Deployment": "deployments", "DaemonSet": "daemonsets", "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
+    "PodDisruptionBudget": "poddisruptionbudgets",
+}  # fmt: skip
+NOT_FOUND = 404
+LOOK_S = 1.0
+
+
+def path_of(thing: Json) -> str:
+    """Where an object is."""
+    version, metadata = thing["apiVersion"], thing["metadata"]
+    group = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    space = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{group}{space}/{_PLURALS[thing['kind']]}/{metadata['name']}"
+
+
+def minor_version(api: Api) -> int:
+    """The 20 of Kubernetes 1.20."""
+    found = re.match(r"\d+", str(api.get("/version").get("minor")))
+    if found is None:
+        raise GpuyardError("the API server does not say which version of Kubernetes it is")
+    return int(found[0])
+
+
+def apply_all(api: Api, things: Iterable[Json]) -> list[str]:
+    """Make all objects be as they are described; returns where they are."""
+    paths = []
+    for thing in things:
+        path = path_of(thing)
+        api.patch(path, thing, kind=APPLY, fieldManager="gpuyard", force="true")
+        paths.append(path)
+    return paths
+
+
+def remove_all(api: Api, things: Iterable[Json]) -> list[str]:
+    """Remove objects, the last ones first; returns those that were there."""
+    removed = []
+    for thing in reversed(list(things)):
+        path = path_of(thing)
+        try:
+            api.delete(path)
+        except ApiError as error:
+            if error.status != NOT_FOUND:
+                raise
+        else:
+            removed.append(path)
+    return removed
+
+
+def is_there(api: Api, thing: Json) -> bool:
+    """Whether an object exists."""
+    try:
+        api.get(path_of(thing))
+    except ApiError as error:
+        if error.status == NOT_FOUND:
+            return False
+        raise
+    return True
+
+
+def wait_until_ready(api: Api, things: Iterable[Json], seconds: float, say: Callable[[str], None]) -> None:
+    """Wait for deployments and daemon sets; GpuyardError names what is not ready in time."""
+    end = time.monotonic() + seconds
+    waited = ""
+    for thing in things:
+        if thing["kind"] not in ("Deployment", "DaemonSet"):
+            continue
+        while missing := _missing(api.get(path_of(thing))):
+            if time.monotonic() > end:
+                raise GpuyardError(f"{thing['metadata']['name']} is not ready after {seconds:g} s: {missing}")
+            if missing != waited:
+                say(f"{thing['metadata']['name']}: {missing}")
+                waited = missing
+            time.sleep(LOOK_S)
+
+
+def _missing(found: Json) -> str:
+    """What is not ready yet of a deployment, of whose replicas one leads and is ready, or of a daemon set."""
+    status = found.get("status") or {}
+    if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):
+        return "not looked at yet"
+    if found["kind"] == "Deployment":
+        ready = int(status.get("readyReplicas") or 0)
+        return "" if ready else "none of its pods is ready"
+    wanted, ready = int(status.get("desiredNumberScheduled") or 0), int(status.get("numberReady") or 0)
+    return "" if ready == wanted else f"{ready} of {wanted} pods are ready"

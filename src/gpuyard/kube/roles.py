@@ -1,0 +1,54 @@
+"""What each part may do: no more than it does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Json = dict[str, Any]
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[Json]:
+    """Roles and who has them."""
+    watch = ["get", "list", "watch"]
+    leases = [_rule(["coordination.k8s.io"], ["leases"], ["get", "create", "update"])]
+    return [
+        *_role("ClusterRole", extender, extender, namespace, [
+            _rule([""], ["nodes", "pods"], watch),
+            _rule([""], ["pods/binding"], ["create"]),
+            _rule([""], ["pods"], ["patch"]),  # the mark by which the scheduler asks again
+        ]),
+        *_role("Role", extender, extender, namespace, leases),
+        *_role("ClusterRole", plugin, plugin, namespace, [
+            _rule([""], ["nodes"], ["patch"]),
+            _rule([""], ["pods"], ["list", "patch"]),
+        ]),
+        *_role("Role", scheduler, scheduler, namespace, leases),
+        # what every kube-scheduler needs, by the roles that Kubernetes itself has for it
+        _bind("ClusterRole", "system:kube-scheduler", f"{scheduler}-as-scheduler", scheduler, namespace),
+        _bind("ClusterRole", "system:volume-scheduler", f"{scheduler}-volumes", scheduler, namespace),
+        _bind("Role", "extension-apiserver-authentication-reader", scheduler, scheduler, namespace, "kube-system"),
+    ]  # fmt: skip
+
+
+def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Json:
+    return {"apiGroups": groups, "resources": resources, "verbs": verbs}
+
+
+def _role(kind: str, name: str, account: str, namespace: str, rules: list[Json]) -> list[Json]:
+    where = {"namespace": namespace} if kind == "Role" else {}
+    role = {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name, **where}, "rules": rules}
+    return [role, _bind(kind, name, name, account, namespace, namespace)]
+
+
+def _bind(kind: str, role: str, name: str, account: str, namespace: str, where: str = "") -> Json:
+    """Give a role to a service account; one of a namespace counts there alone."""
+    metadata = {"name": name, "namespace": where} if kind == "Role" else {"name": name}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": f"{kind}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": RBAC, "kind": kind, "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }

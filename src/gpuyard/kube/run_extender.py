@@ -1,0 +1,96 @@
+"""Runs the extender: follows the cluster, takes part in the election, and answers until it is told to stop."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from gpuyard.kube import names
+from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.asking_again import AskingAgain
+from gpuyard.kube.choosing import Harm
+from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.extender import Extender
+from gpuyard.kube.extender_metrics import ExtenderMetrics
+from gpuyard.kube.extender_server import ExtenderServer
+from gpuyard.kube.following import Following
+from gpuyard.kube.lease import LeaderLease
+
+LEASE_NAME = "gpuyard-extender"
+NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class ExtenderSettings:
+    """How an extender runs."""
+
+    host: str = "127.0.0.1"
+    port: int = 12345
+    tls: ssl.SSLContext | None = None
+    namespace: str = ""
+    """Where the lease of the election is; without one this is the only replica."""
+    identity: str = ""
+    pod: str = ""
+    """The pod of this replica, which is marked while it leads; empty: there is none."""
+
+
+@contextmanager
+def running_extender(
+    api: Api, harm: Harm, settings: ExtenderSettings, say: Callable[[str], None]
+) -> Iterator[ExtenderServer]:
+    """An extender that answers until the block ends."""
+    state = ClusterState(say)
+    follow = [Following(api, NODES, state.of_nodes, say), Following(api, PODS, state.of_pods, say)]
+
+    def began() -> None:
+        """Another replica led until now: know all that it did before deciding anything."""
+        for each in follow:
+            each.list_now()
+        mark("true")
+        say(f"{settings.identity} leads")
+
+    def ended() -> None:
+        say(f"{settings.identity} leads no longer")
+        with suppress(ApiError):
+            mark(None)
+
+    def mark(leads: str | None) -> None:
+        if settings.pod:
+            api.patch(pod_path(settings.namespace, settings.pod), {"metadata": {"labels": {names.LEADS: leads}}})
+
+    lease = None
+    if settings.namespace:
+        lease = LeaderLease(api, settings.namespace, LEASE_NAME, settings.identity, began=began, ended=ended)
+    leads = lease.leads if lease else lambda: True
+
+    def missing() -> str:
+        return "" if all(each.listed.is_set() for each in follow) else "the cluster has not been listed yet"
+
+    def acts() -> bool:
+        return leads() and not missing()
+
+    extender, again = Extender(api, state, harm, leads=acts), AskingAgain(api, state, acts, say)
+    server = ExtenderServer((settings.host, settings.port), extender, ExtenderMetrics(state), missing, settings.tls)
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
+    for each in follow:
+        each.start()
+    if lease is not None:
+        lease.start()
+    thread.start()
+    again.start()
+    try:
+        yield server
+    finally:
+        for each in follow:
+            each.stop()
+        if lease is not None:
+            lease.stop()
+        again.stop()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        api.close()

@@ -1,0 +1,82 @@
+"""What can be chosen when gpuyard is installed: the fields of a YAML file, the same for commands and the chart."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpuyard._version import __version__
+from gpuyard.core.errors import InputError, nearest
+from gpuyard.profiles.gpus import parse_gpus
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Values:
+    """Everything that differs between installations."""
+
+    namespace: str = "gpuyard-system"
+    image: str = f"gpuyard:{__version__}"
+    """An image in which `pip install 'gpuyard[kube]'` was done."""
+    imagePullPolicy: str = "IfNotPresent"  # noqa: N815
+    command: list[str] = field(default_factory=lambda: ["gpuyard"])
+    """How gpuyard is started in it."""
+    schedulerImage: str = "registry.k8s.io/kube-scheduler:v1.31.0"  # noqa: N815
+    schedulerCommand: list[str] = field(default_factory=lambda: ["kube-scheduler"])  # noqa: N815
+    emulated: str = "4xV100"
+    """The emulated GPUs of each node that has them."""
+    speed: float = 1.0
+    """How much faster than real time emulated GPUs work."""
+    nodeSelector: Json = field(default_factory=lambda: {"gpuyard.io/gpus": "emulated"})  # noqa: N815
+    """The nodes that have GPUs, by their labels."""
+    replicas: int = 2
+    """Of the extender and of the scheduler: one leads, the others wait."""
+    hostNetwork: bool = False  # noqa: N815
+    """Where a cluster has no network for services, the extender and the scheduler meet on the node's own."""
+    extenderUrl: str = ""  # noqa: N815
+    """Where the scheduler finds the extender; empty: at its service."""
+    listen: str = "0.0.0.0:12345"
+    libraries: str = "/var/lib/gpuyard/lib"
+    sharedMemory: str = "/dev/shm/gpuyard"  # noqa: N815, S108
+    tasks: str = "/var/lib/gpuyard/tasks"
+    """Folders of nodes."""
+    env: list[Json] = field(default_factory=list)
+    volumes: list[Json] = field(default_factory=list)
+    volumeMounts: list[Json] = field(default_factory=list)  # noqa: N815
+    """Added to every pod of gpuyard."""
+
+    @property
+    def url(self) -> str:
+        """Where the scheduler finds the extender."""
+        return self.extenderUrl or f"https://gpuyard-extender.{self.namespace}.svc:{self.listen.rpartition(':')[2]}"
+
+
+def read_values(path: Path | None, **given: Any) -> Values:
+    """Values of a file, and those that were given otherwise; InputError names what is wrong."""
+    content: Any = {}
+    if path is not None:
+        try:
+            content = yaml.safe_load(path.read_text()) or {}
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+        except yaml.YAMLError as error:
+            raise InputError(f"is not YAML: {error}", file=path) from None
+    known = {each.name: each for each in fields(Values)}
+    if not isinstance(content, dict):
+        raise InputError("must be fields and their values", file=path)
+    usual = Values()
+    for name, value in content.items():
+        if name not in known:
+            raise InputError("is not a value of gpuyard", file=path, field=name, hint=nearest(str(name), known))
+        wanted = type(getattr(usual, name))
+        if not isinstance(value, wanted) and not (wanted is float and type(value) is int):
+            raise InputError(f"must be a {wanted.__name__}", file=path, field=name, value=value)
+    values = replace(usual, **content | {name: value for name, value in given.items() if value is not None})
+    parse_gpus(values.emulated)
+    if values.replicas < 1:
+        raise InputError("must be at least 1", file=path, field="replicas", value=values.replicas)
+    return values

@@ -1,0 +1,228 @@
+"""A small API server in this process: objects with versions, watches, bindings as Kubernetes has them, and failures."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from gpuyard.kube.access import ApiAccess
+from gpuyard.kube.api import APPLY, Api
+
+Json = dict[str, Any]
+Failure = Callable[[str, str], int | None]
+"""From method and path to the status with which a request fails; 0 drops the answer after it was carried out."""
+
+
+LISTS = ("/nodes", "/pods")
+PRECONDITIONS = ("resourceVersion", "uid")
+
+
+class ApiStandIn:
+    """Its objects are by path, such as /api/v1/nodes/n1."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Json] = {}
+        self.events: list[tuple[int, str, str, Json]] = []
+        self.version = 0
+        self.changed = threading.Condition()
+        self.requests: list[tuple[str, str, Json]] = []
+        self.fails: Failure = lambda method, path: None
+        self.port = 0
+
+    @cached_property
+    def api(self) -> Api:
+        """A client of it."""
+        return Api(ApiAccess("127.0.0.1", self.port))
+
+    def put(self, path: str, thing: Json) -> Json:
+        """Create or replace an object."""
+        with self.changed:
+            kind = "MODIFIED" if path in self.objects else "ADDED"
+            return self._note(kind, path, deepcopy(thing))
+
+    def remove(self, path: str) -> None:
+        """Delete an object."""
+        with self.changed:
+            self._note("DELETED", path, self.objects.pop(path))
+
+    def add_pod(self, pod: Json) -> None:
+        """Create a pod."""
+        self.put(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}", pod)
+
+    def pod(self, name: str, namespace: str = "lab") -> Json:
+        """A pod as it is."""
+        return self.objects[f"/api/v1/namespaces/{namespace}/pods/{name}"]
+
+    def add_node(self, node: Json) -> None:
+        """Create a node."""
+        self.put(f"/api/v1/nodes/{node['metadata']['name']}", node)
+
+    def _note(self, kind: str, path: str, thing: Json) -> Json:
+        self.version += 1
+        thing["metadata"]["resourceVersion"] = str(self.version)
+        if kind != "DELETED":
+            self.objects[path] = thing
+        self.events.append((self.version, kind, path, deepcopy(thing)))
+        self.changed.notify_all()
+        return thing
+
+    def answer(self, method: str, path: str, body: Json) -> tuple[int, Json]:
+        """Carry out a request."""
+        self.requests.append((method, path, body))
+        with self.changed:
+            if method == "POST" and path.endswith("/binding"):
+                return self._bind(path.removesuffix("/binding"), body)
+            if method == "POST":
+                return self._create(f"{path}/{body['metadata']['name']}", body)
+            if method == "GET" and path not in self.objects and not path.endswith(LISTS):
+                return 404, {"message": f"{path} not found"}
+            if method == "GET":
+                return 200, self.objects.get(path) or self._list(path)
+            if method == "DELETE" and path in self.objects:
+                self._note("DELETED", path, self.objects.pop(path))
+                return 200, {}
+            if path not in self.objects:
+                return 404, {"message": f"{path} not found"}
+            return self._change(method, path, body)
+
+    def _list(self, path: str) -> Json:
+        items = [thing for where, thing in self.objects.items() if is_in(where, path)]
+        return {"metadata": {"resourceVersion": str(self.version)}, "items": items}
+
+    def _create(self, path: str, body: Json) -> tuple[int, Json]:
+        if path in self.objects:
+            return 409, {"message": f"{path} exists"}
+        return 201, self._note("ADDED", path, deepcopy(body))
+
+    def _change(self, method: str, path: str, body: Json) -> tuple[int, Json]:
+        before = self.objects[path]
+        stated = (body.get("metadata") or {}).get("resourceVersion")
+        uid = (body.get("metadata") or {}).get("uid")
+        if stated not in (None, before["metadata"]["resourceVersion"]) or uid not in (
+            None,
+            before["metadata"].get("uid"),
+        ):
+            return 409, {"message": "the object has been modified"}
+        return 200, self._note("MODIFIED", path, deepcopy(body) if method == "PUT" else merged(before, body))
+
+    def _bind(self, path: str, body: Json) -> tuple[int, Json]:
+        if path not in self.objects:
+            return 404, {"message": "pod not found"}
+        pod = deepcopy(self.objects[path])
+        if pod["spec"].get("nodeName"):
+            return 409, {"message": f"pod is already assigned to node {pod['spec']['nodeName']}"}
+        pod["spec"]["nodeName"] = body["target"]["name"]
+        pod["metadata"].setdefault("annotations", {}).update(body["metadata"].get("annotations") or {})
+        self._note("MODIFIED", path, pod)
+        return 201, {}
+
+
+def is_in(where: str, folder: str) -> bool:
+    """Whether an object is in a list; lists over all namespaces have no namespace in their path."""
+    namespaced = where.split("/namespaces/")
+    everywhere = "/".join([namespaced[0], namespaced[1].split("/", 1)[1]]) if len(namespaced) == 2 else where
+    return folder in (where.rsplit("/", 1)[0], everywhere.rsplit("/", 1)[0])
+
+
+def merged(before: Json, change: Json) -> Json:
+    """A merge patch."""
+    after = deepcopy(before)
+    for key, value in change.items():
+        if value is None:
+            after.pop(key, None)
+        elif isinstance(value, dict):
+            after[key] = merged(after.get(key) or {}, value)
+        else:
+            after[key] = value
+    return after
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    stand_in: ApiStandIn
+
+    def _handle(self) -> None:
+        asked = urlsplit(self.path)
+        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
+        query = parse_qs(asked.query)
+        if "watch" in query:
+            self._watch(asked.path, int(query["resourceVersion"][0]))
+            return
+        failure = self.stand_in.fails(self.command, asked.path)
+        if failure:
+            self._answer(failure, {"message": "it failed"})
+            return
+        applied = self.headers.get("Content-Type") == APPLY and asked.path not in self.stand_in.objects
+        if applied:
+            self.stand_in.put(asked.path, body)
+        status, answer = self.stand_in.answer(self.command, asked.path, body)
+        if failure == 0:
+            self.close_connection = True
+        else:
+            self._answer(status, answer)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815
+
+    def _watch(self, folder: str, version: int) -> None:
+        self.send_response(200)
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.flush()
+        self.close_connection = True
+        while True:
+            with self.stand_in.changed:
+                new = [each for each in self.stand_in.events if each[0] > version]
+                if not new and not self.stand_in.changed.wait(10):
+                    return
+            for number, kind, path, thing in new:
+                version = number
+                if is_in(path, folder):
+                    self.wfile.write(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
+                    self.wfile.flush()
+                elif kind == "STOP":
+                    return
+
+    def _answer(self, status: int, answer: Json) -> None:
+        content = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
+@contextmanager
+def api_server() -> Iterator[ApiStandIn]:
+    """An API server without any object."""
+    stand_in = ApiStandIn()
+    handler = type("Handler", (_Handler,), {"stand_in": stand_in})
+    with _Server(("127.0.0.1", 0), handler) as server:
+        stand_in.port = server.server_port
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        try:
+            yield stand_in
+        finally:
+            stand_in.api.close()
+            with stand_in.changed:
+                stand_in._note("STOP", "", {"metadata": {}})
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,246 @@
+"""The device plugin before a kubelet."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pytest
+from tests.kube.api_server import ApiStandIn, api_server
+from tests.kube.builders import node, pod
+from tests.kube.kubelet import KubeletStandIn
+from tests.kube.waiting import until
+
+from gpuyard.client.shared_batch import SOCKET, TASK
+from gpuyard.core.errors import InputError
+from gpuyard.kube import names
+from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings, socket_name
+from gpuyard.kube.emulated_devices import EmulatedDevices
+from gpuyard.kube.objects import YardGpu, read_node
+from gpuyard.kube.plugin_messages import MOST_BYTES
+from gpuyard.kube.plugin_service import GpusNow, PluginService, PodsHere
+from gpuyard.kube.task_tuning import TaskPlace
+
+
+class NodeOfTest:
+    """A node with two P100 of 15 GiB, emulated, a kubelet and a plugin that moves when it is told to."""
+
+    def __init__(self, folder: Path, server: ApiStandIn) -> None:
+        self.server, self.notes, sockets = server, list[str](), folder / "sockets"
+        sockets.mkdir()
+        self.unwell = folder / "unwell"
+        self.kubelet = KubeletStandIn(sockets)
+        self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
+        self.settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", self.unwell)
+        self.plugin = self.new_plugin()
+
+    def new_plugin(self) -> DevicePlugin:
+        return DevicePlugin(self.settings, self.source, self.server.api, self.notes.append)
+
+    def begin(self) -> None:
+        self.plugin.step()
+        self.kubelet.wait_for(names.MEMORY, 30)
+
+    def bound(self, name: str, memory: int, devices: str, chosen_at: int = 1, **more: object) -> None:
+        self.server.add_pod(pod(name, memory=memory, node="n1", devices=devices, chosen_at=chosen_at, **more))  # type: ignore[arg-type]
+
+    def gpu_of(self, holder: str, resource: str = names.MEMORY) -> set[str]:
+        found = {each for each, who in self.kubelet.taken[resource].items() if who.startswith(f"{holder}#")}
+        return {each.partition("-")[0] for each in found}
+
+    def end(self) -> None:
+        self.kubelet.stop()
+        self.plugin._stop_serving()
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[NodeOfTest]:
+    with api_server() as server:
+        server.add_node(node("n1"))
+        one = NodeOfTest(tmp_path, server)
+        try:
+            yield one
+        finally:
+            one.end()
+
+
+def test_it_registers_all_resources_and_tells_the_cluster_which_gpus_there_are(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.kubelet.wait_for(names.THEIR_MEMORY, 30)
+    yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
+    told = read_node(yard.server.objects["/api/v1/nodes/n1"]).gpus
+    assert told == (YardGpu(0, "P100", 15), YardGpu(1, "P100", 15))
+    assert oct((yard.settings.folder / socket_name(names.MEMORY)).stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_container_gets_its_memory_on_the_gpu_that_the_scheduler_chose(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.bound("a", 6, "1")
+    (answer,) = yard.kubelet.admit("a", names.MEMORY, 6)
+    assert yard.gpu_of("a") == {"gpu1"}
+    given = dict(answer.envs)
+    assert given["GPUYARD_GPUS"] == "2xP100"
+    assert (given["CUDA_VISIBLE_DEVICES"], given["GPUYARD_MEMORY_LIMIT"]) == ("1", "6GiB")
+    assert {(each.container_path, each.read_only) for each in answer.mounts} == {
+        (given["LD_LIBRARY_PATH"], True),
+        (given["GPUYARD_SHM"], False),
+        (str(Path(given[SOCKET]).parent), True),
+    }
+    assert yard.source.records.find(given[TASK]) == TaskPlace(1, 6)
+
+
+def test_two_equal_pods_that_wait_get_one_gpu_each_as_chosen_also_with_several_containers(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.server.add_pod(pod("first", containers=[4, 4], node="n1", devices="1", chosen_at=1))
+    yard.server.add_pod(pod("second", containers=[4, 4], node="n1", devices="0", chosen_at=2))
+    yard.kubelet.admit("first", names.MEMORY, 4, 4)
+    yard.kubelet.admit("second", names.MEMORY, 4, 4)
+    assert (yard.gpu_of("first"), yard.gpu_of("second")) == ({"gpu1"}, {"gpu0"})
+
+
+def test_a_request_that_no_single_gpu_can_take_is_refused_with_words(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.kubelet.admit("a", names.MEMORY, 8)
+    yard.kubelet.admit("b", names.MEMORY, 8)
+    assert yard.gpu_of("a") != yard.gpu_of("b")
+    with pytest.raises(grpc.RpcError, match="no single GPU has 10 GiB free: 7 GiB of GPU"):
+        yard.kubelet.admit("c", names.MEMORY, 10)
+
+
+def test_whole_gpus_are_those_that_were_chosen(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
+    yard.server.add_pod(pod("a", whole=1, node="n1", devices="1"))
+    (answer,) = yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
+    assert yard.gpu_of("a", names.WHOLE_GPUS) == {"gpu1"}
+    assert not {"GPUYARD_MEMORY_LIMIT", TASK} & set(answer.envs)
+
+
+def test_a_manifest_of_iadeep_finds_its_variables(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.kubelet.wait_for(names.THEIR_MEMORY, 30)
+    yard.server.add_pod(pod("vgg16-1", containers=[3, 4], resource=names.THEIR_MEMORY, node="n1", devices="1"))
+    answer = yard.kubelet.admit("vgg16-1", names.THEIR_MEMORY, 3, 4)[1]
+    assert {name: answer.envs[name] for name in answer.envs if name.startswith(names.THEIR_PREFIX)} == {
+        names.THEIR_INDEX: "1",
+        names.THEIR_POD: "7",
+        names.THEIR_CONTAINER: "4",
+        names.THEIR_DEVICE: "15",
+    }
+
+
+def test_health_goes_down_and_up(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.unwell.write_text("1,\n")
+    yard.plugin.step()
+    yard.kubelet.wait_for(names.MEMORY, 15)
+    assert len(yard.kubelet.devices[names.MEMORY]) == 30  # still there, for those who have it
+    assert [gpu.healthy for gpu in read_node(yard.server.objects["/api/v1/nodes/n1"]).gpus] == [True, False]
+    yard.unwell.unlink()
+    yard.plugin.step()
+    yard.kubelet.wait_for(names.MEMORY, 30)
+
+
+def test_it_registers_again_after_the_kubelet_was_restarted(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.kubelet.stop()
+    yard.kubelet.start()
+    yard.begin()
+    assert yard.kubelet.registrations == 2 * len(names.RESOURCES_OF_PODS)
+
+
+def test_it_registers_again_when_its_own_socket_is_gone(yard: NodeOfTest) -> None:
+    yard.begin()
+    (yard.settings.folder / socket_name(names.MEMORY)).unlink()
+    yard.begin()
+    assert yard.kubelet.registrations == 2 * len(names.RESOURCES_OF_PODS)
+    assert yard.kubelet.admit("a", names.MEMORY, 1)
+
+
+def test_it_waits_for_a_kubelet_and_for_an_api_server_that_are_not_there_yet(yard: NodeOfTest) -> None:
+    yard.kubelet.stop()
+    yard.server.fails = lambda method, path: 500
+    yard.plugin.step()
+    assert any("cannot be told yet" in note for note in yard.notes)
+    yard.kubelet.start()
+    yard.server.fails = lambda method, path: None
+    yard.begin()
+    assert read_node(yard.server.objects["/api/v1/nodes/n1"]).gpus
+
+
+def test_a_pod_that_ended_up_elsewhere_is_noted_where_it_is(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.server.fails = lambda method, path: 500 if path == "/api/v1/pods" else None
+    yard.bound("a", 6, "1")
+    yard.kubelet.admit("other", names.MEMORY, 1)
+    yard.kubelet.admit("a", names.MEMORY, 6)  # nobody tells the plugin what was chosen
+    assert yard.gpu_of("a") == {"gpu0"}
+    yard.server.fails = lambda method, path: None
+    yard.plugin = again(yard)
+    assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
+
+
+def test_a_pod_of_another_scheduler_is_noted_where_it_is(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.bound("a", 6, "")
+    yard.kubelet.admit("a", names.MEMORY, 6)
+    yard.plugin = again(yard)
+    assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
+
+
+def again(yard: NodeOfTest) -> DevicePlugin:
+    """A plugin that was started again, and has looked at everything once."""
+    yard.plugin._stop_serving()
+    plugin = yard.new_plugin()
+    plugin.step()
+    return plugin
+
+
+def test_a_restarted_plugin_remembers_who_has_got_devices_by_the_kubelet(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.bound("a", 4, "0", chosen_at=1)
+    yard.kubelet.admit("a", names.MEMORY, 4)
+    yard.plugin = again(yard)
+    yard.kubelet.wait_for(names.MEMORY, 30)
+    yard.bound("b", 4, "1", chosen_at=2)
+    yard.kubelet.admit("b", names.MEMORY, 4)
+    assert yard.gpu_of("b") == {"gpu1"}
+
+
+@pytest.mark.parametrize("devices", [["gpu7-0"], ["gpu0-99"], ["x"], []])
+def test_ids_that_are_no_devices_are_refused(yard: NodeOfTest, devices: list[str]) -> None:
+    service = PluginService(names.MEMORY, yard.source, GpusNow(yard.source.present()), PodsHere)
+    with pytest.raises(InputError, match="device of"):
+        service._given_for(devices)
+
+
+def test_the_longest_list_of_devices_is_far_below_what_a_kubelet_takes(yard: NodeOfTest) -> None:
+    largest = tuple(YardGpu(index, "B300", 288) for index in range(64))
+    service = PluginService(names.MEMORY, yard.source, GpusNow(largest), PodsHere)
+    assert len(service.devices().SerializeToString()) < MOST_BYTES / 4
+
+
+def test_libraries_are_put_where_pods_find_them_also_over_older_ones(yard: NodeOfTest) -> None:
+    for _ in range(2):
+        yard.source.prepare()
+    assert {"libcuda.so.1", "libnvidia-ml.so.1"} <= {file.name for file in yard.source.libraries.iterdir()}
+    assert not [file for file in yard.source.libraries.iterdir() if file.name.startswith(".")]
+
+
+def test_it_runs_until_it_is_stopped(yard: NodeOfTest) -> None:
+    thread = threading.Thread(target=yard.plugin.run)
+    thread.start()
+    yard.kubelet.wait_for(names.MEMORY, 30)
+    yard.plugin.stop()
+    thread.join(60)
+    until(lambda: not yard.kubelet.devices)
+    assert not thread.is_alive()
+
+
+def test_gpus_that_are_the_same_are_told_once(yard: NodeOfTest) -> None:
+    now = GpusNow(yard.source.present())
+    assert not now.set(yard.source.present())
+    assert now.set(tuple(replace(gpu, healthy=False) for gpu in now.gpus))

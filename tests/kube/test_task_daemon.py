@@ -1,0 +1,179 @@
+"""The node daemon and a task's batch size, over their socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+from tests.kube.waiting import until
+
+from gpuyard.client.shared_batch import SOCKET, TASK, BatchWish, SharedBatch
+from gpuyard.kube.task_daemon import TaskDaemon
+from gpuyard.kube.task_records import TaskRecords
+from gpuyard.kube.task_tuning import NodeTuning, TaskPlace
+
+BEAT_S = 0.002
+ROUNDS = count()
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[TaskDaemon]:
+    tuning = NodeTuning({0: 16}, lambda: f"round-{next(ROUNDS)}")
+    with TaskDaemon(folder / "tasks.sock", tuning, TaskRecords(folder / "records")) as daemon:
+        thread = threading.Thread(target=daemon.run)
+        thread.start()
+        try:
+            yield daemon
+        finally:
+            daemon.stop()
+            thread.join()
+
+
+def task(folder: Path, own: int = 64, **more: str) -> SharedBatch:
+    secret = TaskRecords(folder / "records").add([f"gpu0-{part}" for part in range(4)])
+    environment = {SOCKET: str(folder / "tasks.sock"), TASK: secret, **more}
+    return SharedBatch(own, beat_s=BEAT_S, environment=environment)
+
+
+def phase(daemon: TaskDaemon) -> str:
+    return str(daemon.tuning.rows()[0]["phase"])
+
+
+def train(*batches: SharedBatch) -> None:
+    """One step of each."""
+    for batch in batches:
+        batch.step()
+
+
+def test_two_tasks_that_share_are_tuned_and_the_one_that_stays_gets_its_own_size_back(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        a, b = task(tmp_path), task(tmp_path, 32)
+        seen = set()
+
+        def rests() -> bool:
+            train(a, b)
+            seen.add(a.size)
+            return phase(daemon) == "stable"
+
+        until(rests)
+        assert len(seen) > 1
+        assert daemon.tuning.rows()[0]["tasks"] == 2
+        b.close()
+        until(lambda: daemon.tuning.rows()[0]["tasks"] == 1)
+
+        def alone() -> bool:
+            train(a)
+            return a.size == 64 and phase(daemon) == "alone"
+
+        until(alone)
+        a.close()
+
+
+def test_a_task_goes_on_when_the_daemon_is_replaced(tmp_path: Path) -> None:
+    a = task(tmp_path)
+    for _ in range(2):
+        with running(tmp_path) as daemon:
+            found = daemon.tuning
+            until(lambda: found.rows()[0]["tasks"] == 1)  # noqa: B023
+            train(a)
+    assert a.size == 64
+    a.close()
+
+
+def test_without_a_daemon_nothing_is_measured_and_nothing_changes() -> None:
+    before = threading.active_count()
+    batch = SharedBatch(64, environment={})
+    assert threading.active_count() <= before
+    assert [batch.step() for _ in range(10)] == [False] * 10
+    assert (batch.size, batch._tally.seconds) == (64, [])
+
+
+def test_a_step_boundary_costs_less_than_50_microseconds(tmp_path: Path) -> None:
+    """Counted in time of this thread, whatever else the machine does."""
+    batch = SharedBatch(64, environment={})
+    batch._wish = BatchWish("round", 1, 64)
+    batch.step()
+    began = time.thread_time()
+    for _ in range(2000):
+        batch.step()
+    assert (time.thread_time() - began) / 2000 < 50e-6
+
+
+def test_no_step_is_lost_or_counted_twice_between_samples() -> None:
+    batch = SharedBatch(64, environment={})
+    batch._wish = BatchWish("round", 1, 64)
+    for _ in range(8):
+        batch.step()  # the first one begins with the wish
+    assert batch._state()["sample"]["steps"] == 7
+    batch.step()
+    assert batch._state()["sample"] is None  # too little, and kept
+    for _ in range(6):
+        batch.step()
+    assert batch._state()["sample"]["steps"] == 7
+
+
+def test_steps_of_another_size_are_no_part_of_a_sample() -> None:
+    batch = SharedBatch(64, environment={})
+    batch._wish = BatchWish("round", 1, 64)
+    for _ in range(8):
+        batch.step()
+    batch._wish = BatchWish("round", 2, 96)
+    assert batch.step()
+    assert (batch.size, batch._state()["applied"], batch._state()["sample"]) == (96, ["round", 2], None)
+
+
+def say(path: Path, *lines: bytes) -> list[dict[str, object]]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(path))
+        with connection.makefile("rwb") as both:
+            answers = []
+            for line in lines:
+                both.write(line + b"\n")
+                both.flush()
+                answers.append(json.loads(both.readline()))
+            return answers
+
+
+def test_a_stranger_is_not_heard(tmp_path: Path) -> None:
+    terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
+    with running(tmp_path) as daemon:
+        for name in ("f" * 32, "../records/x", "x"):
+            (answer,) = say(tmp_path / "tasks.sock", json.dumps({"task": name, **terms}).encode())
+            assert "no task of this node" in str(answer["error"])
+        (answer,) = say(tmp_path / "tasks.sock", b"nonsense")
+        assert "error" in answer
+        assert daemon.tuning.rows()[0]["tasks"] == 0
+
+
+def test_a_task_cannot_speak_for_another_one(tmp_path: Path) -> None:
+    terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
+    records = TaskRecords(tmp_path / "records")
+    one, other = records.add(["gpu0-0"]), records.add(["gpu0-1"])
+    lines = [json.dumps({"task": name, **terms}).encode() for name in (one, other)]
+    with running(tmp_path):
+        first, second = say(tmp_path / "tasks.sock", *lines)
+    assert "wish" in first
+    assert "no task of this node" in str(second["error"])
+
+
+def test_records_say_where_a_container_is_and_go_when_nobody_holds_the_devices(tmp_path: Path) -> None:
+    records = TaskRecords(tmp_path / "records")
+    kept, gone, young = (records.add([f"gpu1-{part}", f"gpu1-{part + 1}"]) for part in (0, 2, 4))
+    for name in (kept, gone):
+        os.utime(records.folder / f"{name}.json", (1, 1))
+    records.keep([["gpu1-1", "gpu1-0"]])
+    assert [records.find(name) for name in (kept, gone, young)] == [TaskPlace(1, 2), None, TaskPlace(1, 2)]
+
+
+@pytest.mark.parametrize("terms", [{"smallest": 65}, {"largest": 63}, {"smallest": 0}])
+def test_sizes_that_make_no_sense_are_refused_where_they_are_given(terms: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="smallest ≤ own ≤ largest"):
+        SharedBatch(64, environment={}, **terms)  # type: ignore[arg-type]

@@ -1,0 +1,114 @@
+"""What people are shown of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.kube.api_server import ApiStandIn, api_server
+from tests.kube.builders import node, pod
+
+from gpuyard.core.errors import InputError
+from gpuyard.kube.snapshotting import cluster_facts
+from gpuyard.kube.viewing import explain_pod, gpu_rows, read_cluster
+from gpuyard.policies.decide import decide
+from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.resolve import resolve
+from gpuyard.policies.snapshot import Snapshot
+
+
+@pytest.fixture
+def cluster() -> Iterator[ApiStandIn]:
+    with api_server() as server:
+        server.add_node(node("n1", 16, 16))
+        server.add_node(node("plain"))
+        for name, memory, gpu in (("a", 6, "0"), ("b", 4, "0"), ("c", 16, "1")):
+            server.add_pod(pod(name, memory=memory, node="n1", devices=gpu, phase="Running"))
+        yield server
+
+
+def why(cluster: ApiStandIn, name: str) -> str:
+    return " ".join(explain_pod(cluster.api, "lab", name))
+
+
+def test_each_gpu_has_a_row_with_its_tasks_and_what_is_expected_of_them(cluster: ApiStandIn) -> None:
+    first, second = gpu_rows(read_cluster(cluster.api), InterferenceModel())
+    assert (first["node"], first["gpu"], first["free_gib"]) == ("n1", 0, 6)
+    assert [each["pod"] for each in first["tasks"]] == ["lab/a", "lab/b"]
+    assert all(each["predicted_slowdown"] > 0 for each in first["tasks"])
+    assert [each["predicted_slowdown"] for each in second["tasks"]] == [0]
+
+
+def test_a_pod_that_runs_is_told_where_and_with_whom(cluster: ApiStandIn) -> None:
+    assert why(cluster, "a") == "lab/a has GPU 0 of node n1 (6 GiB of one GPU), in company of: lab/b."
+    assert why(cluster, "c").endswith("in company of: nobody.")
+
+
+def test_a_pod_that_waits_is_told_why_and_what_would_help(cluster: ApiStandIn) -> None:
+    cluster.add_pod(pod("waits", memory=9))
+    cluster.add_pod(pod("huge", memory=40))
+    said = why(cluster, "waits")
+    assert "node n1: no GPU has 9 GiB free, at most 6." in said
+    assert "It will start when others end" in said
+    assert "No node could take it even if it were empty" in why(cluster, "huge")
+
+
+def test_a_pod_that_asks_another_scheduler_is_told_so(cluster: ApiStandIn) -> None:
+    other = pod("other", memory=1)
+    other["spec"]["schedulerName"] = "default-scheduler"
+    cluster.add_pod(other)
+    assert "'default-scheduler', not 'gpuyard'" in why(cluster, "other")
+
+
+def test_what_the_scheduler_said_is_told_too(cluster: ApiStandIn) -> None:
+    waits = pod("waits", memory=9)
+    waits["status"]["conditions"] = [{"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}]
+    cluster.add_pod(waits)
+    assert "The scheduler says: 0/2 nodes are available" in why(cluster, "waits")
+
+
+def test_a_pod_that_does_not_fit_where_it_is_is_told_so(cluster: ApiStandIn) -> None:
+    cluster.add_pod(pod("late", memory=9, node="n1", devices="0", chosen_at=9))
+    assert "does not fit there" in why(cluster, "late")
+    assert gpu_rows(read_cluster(cluster.api), InterferenceModel())[0]["disputes"]
+
+
+def test_other_pods_are_told_in_a_line(cluster: ApiStandIn) -> None:
+    cluster.add_pod(pod("plain"))
+    cluster.add_pod(pod("over", memory=1, phase="Failed"))
+    assert "asks for no GPU" in why(cluster, "plain")
+    assert "has ended: Failed" in why(cluster, "over")
+    with pytest.raises(InputError, match="is not a pod of this cluster"):
+        why(cluster, "nobody")
+
+
+def test_a_cluster_without_gpus_is_told_so() -> None:
+    with api_server() as server:
+        server.add_pod(pod("waits", memory=9))
+        assert "No node has GPUs" in why(server, "waits")
+
+
+def test_a_snapshot_has_who_holds_what_and_who_waits_and_a_policy_decides_by_it(
+    cluster: ApiStandIn, tmp_path: Path
+) -> None:
+    cluster.add_pod(pod("whole", whole=1))
+    Snapshot.of(cluster_facts(read_cluster(cluster.api), 5.0, ())).save(tmp_path / "now.json")
+    snapshot = Snapshot.load(tmp_path / "now.json")
+    held = {job: fact.holds for job, fact in snapshot.facts.jobs.items()}
+    assert set(held) == {"lab/a", "lab/b", "lab/c", "lab/whole"}
+    assert held["lab/a"] is not None
+    assert held["lab/a"].gpus == (("n1", 0),)
+    assert held["lab/whole"] is None
+    decide(resolve("fifo+proportional"), snapshot)
+
+
+def test_nodes_with_gpus_of_several_kinds_are_in_a_snapshot_by_kind() -> None:
+    with api_server() as server:
+        server.add_node(node("n1", 16, 31, 16))
+        server.add_pod(pod("a", memory=20, node="n1", devices="1"))
+        facts = cluster_facts(read_cluster(server.api), 0.0, ())
+        assert {name: fact.kind.gpus for name, fact in facts.nodes.items()} == {"n1": 2, "n1+1": 1}
+        holds = facts.jobs["lab/a"].holds
+        assert holds is not None
+        assert holds.gpus == (("n1+1", 0),)
