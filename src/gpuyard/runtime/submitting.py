@@ -23,8 +23,7 @@ def submitted_jobs(asked: Any) -> list[NewJob]:
         arrival_s = asked["now_s"] + float(entry.get("arrival_s", 0.0))
         found.append(Job(**{"model": "generic", "gpus": 1.0} | entry | {"arrival_s": arrival_s}))
         _check_name(found[-1])
-    known = [job.counted() if job.command else job for job in found]  # a command ends by itself, a model does not
-    Workload.from_jobs(known, source="submitted")  # refuses what no job can be
+    Workload.from_jobs(found, source="submitted")  # refuses what no job can be
     return [NewJob(job, str(asked["directory"])) for job in found]
 
 
