@@ -33,7 +33,7 @@ from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
 from gpuyard.runtime.commands import Agents, Outbox
 from gpuyard.runtime.history import NEXT_ROUND, History
-from gpuyard.runtime.job_facts import add_job
+from gpuyard.runtime.job_facts import StartTimes, add_job
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.neighbours import Neighbours
 from gpuyard.runtime.new_jobs import NewJob, words
@@ -44,6 +44,8 @@ from gpuyard.runtime.store import RunStore
 
 LEAST_START_S = 0.1
 """What a start costs at the least, in seconds of the machine, also while none was seen to its end."""
+UNSEEN_START_S = 10.0
+"""The same of a command that has told no step yet: enough to import torch on a machine with little to do."""
 T = TypeVar("T")
 
 
@@ -265,9 +267,10 @@ class RealCluster:
 
     def snapshot(self) -> Snapshot:
         """What is there now, as policies see it: what is promised counts as held."""
-        now, rules = self.clock.now(), self.rules
+        now, rules, speed = self.clock.now(), self.rules, self.clock.speed
+        starts = StartTimes(self._start_cost_s, UNSEEN_START_S * speed, self.attempts.patience.begin_s * speed)
         facts = Facts(
-            now, quotas=dict(rules.quotas), start_cost_s=self._start_cost_s, move_cost_s=rules.move_cost_s,
+            now, quotas=dict(rules.quotas), start_cost_s=starts.usual_s, move_cost_s=rules.move_cost_s,
             recorded_on=rules.recorded_on,
         )  # fmt: skip
         for number, name in enumerate(self.cluster.node_names):
@@ -275,7 +278,7 @@ class RealCluster:
             up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
             facts.add_node(name, kind, up=up, changed=changed)
         for record in self._active():
-            add_job(facts, record, now, self._start_cost_s)
+            add_job(facts, record, now, starts)
         self._seen = Snapshot.of(facts, self._zoo)
         self._standstill.seen(self._seen)
         return self._seen

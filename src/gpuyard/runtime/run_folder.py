@@ -56,6 +56,11 @@ def _notes(records: list[JobRecord]) -> list[str]:
         elif record.starts_over:
             times = record.preemptions + record.moves
             notes.append(f"job {record.name} was stopped {times} times before it had saved anything, and started over")
+        if record.stepless:
+            often = "once" if record.stepless == 1 else f"{record.stepless} times"
+            notes.append(
+                f"job {record.name} was stopped {often} before a first step: starting took it longer than it was left"
+            )
     return notes
 
 
