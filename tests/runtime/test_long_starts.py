@@ -34,7 +34,7 @@ def test_a_command_is_left_its_start_after_a_few_attempts_at_the_most(
     assert {record.state for record in records} == {JobState.FINISHED}
     stops = [record.stepless for record in records]
     assert max(stops) <= most
-    run = make_run(yard.world, yard.store, load_zoo(), policy="las+proportional", load=None, timing={})
+    run = make_run(yard.world, load_zoo(), policy="las+proportional", load=None, timing={})
     said = [note.split(":")[0] for note in run.info["notes"]]
     assert said == [
         f"job job{n} was stopped {count} times before a first step" for n, count in enumerate(stops) if count

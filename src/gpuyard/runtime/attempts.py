@@ -168,7 +168,7 @@ class Attempts(Settling):
         self.history.waited(record, now, NEXT_ROUND)
         record.state = JobState.WAITING
         how = self._outcome(record, attempt)
-        if how in STOPPED and attempt.step <= attempt.first_step:
+        if how in STOPPED and attempt.step <= attempt.first_step and not (self.ending or record.cancelled):
             record.stepless += 1
             record.stepless_s = max(record.stepless_s, (attempt.stop_asked_s or now) - attempt.told_s)
         record.fruitless = 0 if kept > attempt.first_step or how != "failed" else record.fruitless + int(attempt.blamed)

@@ -78,6 +78,7 @@ class RealCluster:
         self._numbers = {name: number for number, name in enumerate(self.records)}
         self._iteration_s: dict[str, float] = {}
         self._history = History(store, cluster, self._numbers, self._iteration_s)
+        self.rows = self._history.rows
         self._outbox, self._neighbours = Outbox(agents), Neighbours(cluster, zoo)
         self.promised = _ledger(cluster)
         self.attempts = Attempts(
@@ -89,7 +90,6 @@ class RealCluster:
             self._restore(record)
         now = clock.now()
         self._next_s = math.ceil(now / rules.round_s) * rules.round_s if self.decided else 0.0
-        self._ending = False
         self.decisions = 0
         self.lags_s: list[float] = []
         """How long after the beginning of its round each decision was carried out, in seconds of the run."""
@@ -174,7 +174,7 @@ class RealCluster:
 
     def end(self) -> None:
         """Let all jobs save and leave: the world waits for them and is over."""
-        self._ending = True
+        self.attempts.ending = True
         for record in self.records.values():
             self._take_back(record)
 
@@ -204,7 +204,7 @@ class RealCluster:
             now = self.clock.now()
             if self._over():
                 return False
-            if now >= self._next_s and not self._ending:
+            if now >= self._next_s and not self.attempts.ending:
                 began, self._next_s = self._next_s, self._boundary_after(now)
                 self._arrive(now)
                 if self._active() and not (last is not None and self._standstill.lasts(last, now)):
@@ -213,7 +213,7 @@ class RealCluster:
             with self._changed:
                 if not self._posted:
                     soon = now + self.attempts.patience.beat_s * self.clock.speed
-                    self.clock.wait(self._changed, soon if self._ending else min(self._next_s, soon))
+                    self.clock.wait(self._changed, soon if self.attempts.ending else min(self._next_s, soon))
 
     def hear(self) -> None:
         """Let all that was posted take effect, and bring processes nearer to what was decided."""
@@ -227,7 +227,10 @@ class RealCluster:
                 return
 
     def _settle(self) -> None:
-        """Nobody is told anything before what it follows from is kept."""
+        """Nobody is told anything before what it follows from is kept, unless all are to leave.
+
+        Who finds an older state goes on from checkpoints that may be newer, and does no step twice.
+        """
         now = self.clock.now()
         self.attempts.settle(now)
         for record, factor in self._neighbours.slowdowns(self.records.values()):
@@ -235,17 +238,17 @@ class RealCluster:
         for record in self.records.values():
             if record.state.over and self.promised.grant_of(record.job.job_id) is not None:
                 self.promised.release(record.job.job_id)
-        if self._history.keep():
+        if self._history.keep() or self.attempts.ending:
             self._outbox.send()
         else:
             self.attempts.untold_s = now
 
     def _over(self) -> bool:
-        if not self._history.kept:
-            return False
-        if self._ending:
+        if self.attempts.ending:
             return all(record.attempt is None for record in self.records.values())
-        return not self.rules.serves and all(record.state.over for record in self.records.values())
+        return (
+            self._history.kept and not self.rules.serves and all(record.state.over for record in self.records.values())
+        )
 
     def _boundary_after(self, now: float) -> float:
         return (math.floor(now / self.rules.round_s) + 1) * self.rules.round_s
