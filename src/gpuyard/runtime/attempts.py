@@ -202,7 +202,7 @@ class Attempts(Settling):
     def _attempt(self, told: RankProgress) -> Attempt | None:
         record = self.records.get(told.name.job)
         attempt = record.attempt if record is not None else None
-        known = attempt is not None and attempt.number == told.name.attempt and told.name.rank < len(attempt.ranks)
+        known = attempt is not None and attempt.number == told.name.attempt and 0 <= told.name.rank < len(attempt.ranks)
         return attempt if known else None
 
 

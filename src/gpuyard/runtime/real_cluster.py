@@ -121,7 +121,7 @@ class RealCluster:
         def event(now: float) -> None:
             try:
                 answer.set_result(question(now))
-            except GpuyardError as error:
+            except Exception as error:
                 answer.set_exception(error)
 
         self.post(event)
