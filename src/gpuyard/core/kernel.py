@@ -22,7 +22,7 @@ from numba.experimental import structref
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
 from gpuyard.core.compilable import MARKS
 from gpuyard.core.compile_notice import NOT_KEPT, CompileNotice
-from gpuyard.core.kernel_cache import KernelCode, open_cache
+from gpuyard.core.kernel_cache import CodeOnDisk, open_cache
 
 __all__ = ["CACHE", "INTERPRETED", "NOTICE", "Boxed", "Bytes", "Floats", "Ints", "Small", "box", "inner", "kernel"]
 
@@ -61,7 +61,7 @@ def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
     NOTICE.watch(function)
     compiled = _numba.njit(nogil=True, **_STRICT, **flags)(function)
     with _numba_set(CACHE_DIR=str(CACHE.folder), CACHE_LOCATOR_CLASSES=""):
-        compiled._cache = KernelCode(function)
+        compiled._cache = CodeOnDisk(function)
     return cast("Callable[P, R]", compiled)
 
 

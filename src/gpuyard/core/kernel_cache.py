@@ -93,7 +93,7 @@ class _CompiledKernel(_caching.CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_PlaceInPackage,)
 
 
-class KernelCode(_caching.FunctionCache):  # type: ignore[misc]
+class CodeOnDisk(_caching.FunctionCache):  # type: ignore[misc]
     """What numba keeps of one function."""
 
     _impl_class = _CompiledKernel
