@@ -63,6 +63,17 @@ def test_compiling_is_announced_when_only_a_part_is_missing(sandbox: Sandbox) ->
     assert sandbox.run(ANOTHER) == f"{COMPILING}\n"
 
 
+def test_installations_of_the_same_sources_share_what_one_of_them_compiled(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Wherever they are and whenever their files were written: a note that all is compiled holds for all of them."""
+    (tmp_path / "another").mkdir()
+    another = Sandbox(tmp_path / "another")
+    another.caches = sandbox.caches
+    for file in another.package.rglob("*.py"):
+        os.utime(file, (0, 0))
+    assert sandbox.run() == f"{COMPILING}\n"
+    assert another.run() == ""
+
+
 def test_quiet_is_quiet(sandbox: Sandbox) -> None:
     assert sandbox.run("kernel.NOTICE.quiet = True") == ""
 

@@ -31,5 +31,12 @@ def test_a_job_that_breaks_a_rule_is_named_with_its_row(change: dict[str, Any], 
     assert says in str(refused.value)
 
 
+def test_a_command_ends_by_itself_and_need_not_say_how_long_it_is() -> None:
+    unmeasured = replace(GOOD, duration_s=math.nan, command="train")
+    jobs = Workload.from_jobs([GOOD, replace(unmeasured, job_id="b")])
+    assert jobs.unmeasured.tolist() == [False, True]
+    assert jobs.job(1).endless
+
+
 def test_the_least_slice_is_a_thousandth() -> None:
     assert Workload.from_jobs([replace(GOOD, gpus=0.001)]).gpus.tolist() == [0.001]

@@ -25,7 +25,7 @@ STEP_S = 2.0
 def ran(jobs: Workload, policy: str, folder: Path, *, start_s: float, save_s: float) -> Run:
     yard = VirtualYard(read_cluster(CLUSTER), load_zoo(), folder, RunRules(300.0), start_s=start_s, save_s=save_s)
     yard.run(jobs, resolve(policy))
-    return make_run(yard.world, yard.store, load_zoo(), policy=policy, load=None, timing={})
+    return make_run(yard.world, load_zoo(), policy=policy, load=None, timing={})
 
 
 def simulated(jobs: Workload, policy: str, costs: dict[str, float]) -> Run:

@@ -441,6 +441,37 @@ def test_on_a_full_disk_nobody_is_started_or_stopped_until_there_is_room(
     check_nothing_is_held_twice(yard)
 
 
+def test_a_full_disk_does_not_put_off_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs of several processes, which wait there for room at a step that all know, leave at once."""
+    yard = yard_of(tmp_path, start_s=20.0)
+    jobs = [Job("wide", 0.0, 4, "resnet50", iterations=1e6), Job("next", 3200.0, 4, "resnet50", iterations=1e6)]
+    kept: list[int] = []
+
+    def fail(_records: object) -> None:
+        raise StoreFullError("full")
+
+    def full() -> None:
+        monkeypatch.setattr(yard.store, "save", fail)
+        kept.append(len(yard.store.rows("spans")))
+
+    yard.clock.at(2000.0, full)
+    yard.clock.at(9000.0, lambda: yard.world.post(lambda _now: yard.world.end()))
+    yard.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
+    assert yard.world.now == pytest.approx(9000.0, abs=100.0)  # some beats until all stop at one step
+    assert not yard.agents.ranks
+    run = make_run(yard.world, load_zoo(), policy="fifo+tune", load=None, timing={})
+    assert run.info["notes"] == ["incomplete: 2 of 2 jobs are not finished"]
+    assert run.tables["attempts"]["ended"].to_list()[0] == "preempted"
+    assert len(run.timeline) > kept[0] == len(yard.store.rows("spans"))
+    monkeypatch.undo()
+    done = yard.world.records["wide"].done_steps
+    later = yard.successor()
+    later.clock.at(20_000.0, lambda: later.world.post(lambda _now: later.world.end()))
+    later.agents.world = later.world
+    later.run(Workload.from_jobs(jobs), resolve("fifo+tune"))
+    assert later.store.rows("attempts")[-1]["first_step"] == done > 0
+
+
 def test_jobs_that_a_full_disk_has_no_room_for_are_refused_and_leave_nothing(tmp_path: Path) -> None:
     yard = yard_of(tmp_path)
     more = [NewJob(Job("x" * number, 0.0, 1, "resnet50", iterations=1.0)) for number in range(1, 100)]
@@ -466,7 +497,7 @@ def test_a_command_of_which_nobody_knows_how_long_it_takes_runs_until_it_ends(tm
     yard.run(Workload.from_jobs([Job("early", 0.0, 1, "resnet50", duration_s=6000.0)]), resolve("srtf+tune"))
     ended = yard.world.records["open"]
     assert (ended.state, ended.attempts, ended.total_steps) == (JobState.FINISHED, 1, UNKNOWN)
-    run = make_run(yard.world, yard.store, load_zoo(), policy="srtf+tune", load=None, timing={})
+    run = make_run(yard.world, load_zoo(), policy="srtf+tune", load=None, timing={})
     assert run.jobs["iterations"].to_list()[1] == ended.done_steps > 0
     assert run.info["notes"] == []
 
@@ -547,7 +578,7 @@ def test_a_job_that_ends_by_itself_has_done_what_it_told(tmp_path: Path) -> None
     (only,) = yard.store.rows("attempts")
     assert (one.state, only["ended"]) == (JobState.FINISHED, "finished")
     assert 0 < one.done_steps == only["last_step"] < one.total_steps
-    run = make_run(yard.world, yard.store, load_zoo(), policy="fifo+tune", load=None, timing={})
+    run = make_run(yard.world, load_zoo(), policy="fifo+tune", load=None, timing={})
     assert run.info["notes"] == [
         f"job one ended by itself after {one.done_steps} of {one.total_steps} steps, and counts as finished"
     ]

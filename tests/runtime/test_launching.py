@@ -1,6 +1,8 @@
 """What processes are started with: each node's processes see the GPUs that they have there, and no others."""
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,29 +28,28 @@ def test_processes_see_the_gpus_of_their_node(tmp_path: Path) -> None:
 
 
 def test_submitted_jobs_arrive_now_or_later() -> None:
-    asked = {
-        "now_s": 500.0,
+    asked: dict[str, Any] = {
         "directory": "/somewhere",
         "jobs": [{"job_id": "a", "iterations": 5}, {"job_id": "b", "arrival_s": 60.0, "iterations": 5}],
     }
-    assert [new.job.arrival_s for new in submitted_jobs(asked)] == [500.0, 560.0]
+    assert [new.job.arrival_s for new in submitted_jobs(json.dumps(asked), 500.0)] == [500.0, 560.0]
     with pytest.raises(InputError, match="is not a field of a job"):
-        submitted_jobs(asked | {"jobs": [{"job_id": "a", "gpu": 1}]})
+        submitted_jobs(json.dumps(asked | {"jobs": [{"job_id": "a", "gpu": 1}]}), 0.0)
 
 
 def test_a_submitted_command_need_not_say_how_long_it_takes_and_a_model_must() -> None:
-    asked = {"now_s": 0.0, "directory": "/somewhere"}
-    (found,) = submitted_jobs(asked | {"jobs": [{"job_id": "a", "command": "train"}]})
+    asked = {"directory": "/somewhere"}
+    (found,) = submitted_jobs(json.dumps(asked | {"jobs": [{"job_id": "a", "command": "train"}]}), 0.0)
     assert found.job.endless
     with pytest.raises(InputError, match="a job needs iterations or duration_s"):
-        submitted_jobs(asked | {"jobs": [{"job_id": "a", "model": "resnet50"}]})
+        submitted_jobs(json.dumps(asked | {"jobs": [{"job_id": "a", "model": "resnet50"}]}), 0.0)
 
 
 @pytest.mark.parametrize("name", ["", "a\nb", "\x1b[2J", "x" * 201, 7])
 def test_a_name_that_spoils_the_queue_for_others_is_refused(name: object) -> None:
-    asked = {"now_s": 0.0, "directory": "/somewhere", "jobs": [{"job_id": name, "iterations": 5}]}
+    asked = {"directory": "/somewhere", "jobs": [{"job_id": name, "iterations": 5}]}
     with pytest.raises(InputError, match="must be 1 to 200 printable characters"):
-        submitted_jobs(asked)
+        submitted_jobs(json.dumps(asked), 0.0)
 
 
 def test_a_later_attempt_meets_at_another_port_and_is_told_what_was_saved(tmp_path: Path) -> None:

@@ -177,3 +177,25 @@ def test_failures_are_drawn_by_the_seed() -> None:
     first, again, other = (node_events(Cluster.parse("4x1"), each) for each in options)
     assert first == again
     assert not {event.at_s for event in first} & {event.at_s for event in other}
+
+
+@pytest.mark.parametrize("faithful", [False, True])
+def test_a_job_that_ends_when_it_likes_is_prepared_for_a_real_run_and_not_simulated(
+    faithful: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "jobs.yaml"
+    file.write_text(
+        "gpuyard: workload/1\njobs:\n"
+        "- {job_id: known, arrival_s: 0, gpus: 1, model: res18, iterations: 10}\n"
+        "- {job_id: own, arrival_s: 0, gpus: 1, model: res18, command: train}\n"
+    )
+    prepared = prepare(Options(workload=str(file), cluster="1x8", faithful=faithful))
+    assert [prepared.workload.job(number).endless for number in range(2)] == [False, True]
+    with pytest.raises(InputError, match=r"jobs\.yaml, field duration_s: is missing.* job own ends when.*gpuyard run"):
+        prepared.run()
+
+
+def test_a_command_of_any_length_does_not_hide_a_job_that_is_too_long_for_its_rounds() -> None:
+    jobs = [Job("own", 0.0, 1, "res18", command="train"), Job("long", 0.0, 1, "res18", duration_s=1e15)]
+    with pytest.raises(InputError, match="until job long could end"):
+        check_rounds(Workload.from_jobs(jobs), 1.0, load_zoo())

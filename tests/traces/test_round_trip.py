@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Job, Workload
-from gpuyard.traces import generate, read, record, write
+from gpuyard.traces import describe, generate, read, record, write
 
 from .same import assert_same
 
@@ -110,3 +110,20 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written: Is a directory"):
         write(workload, tmp_path / "jobs.yaml")
     assert [path.name for path in tmp_path.iterdir()] == ["jobs.yaml"]
+
+
+def test_commands_of_unknown_length_are_kept_counted_and_not_turned_into_numbers(tmp_path: Path) -> None:
+    jobs = [
+        Job("own", 0.0, 2, "res50", command="python train.py"),
+        Job("known", 0.0, 1, "res50", duration_s=7200.0),
+    ]
+    workload = Workload.from_jobs(jobs)
+    for suffix in (".yaml", ".parquet"):
+        write(workload, tmp_path / f"jobs{suffix}")
+        assert_same(read(tmp_path / f"jobs{suffix}"), workload)
+    facts = describe(workload)
+    assert (facts["duration_mean_h"], facts["gpu_hours"]) == (2.0, 2.0)
+    assert facts["notes"] == ["1 of 2 jobs do not say how long they are, and count for no duration"]
+    assert describe(workload.take(np.array([0])))["duration_mean_h"] is None
+    with pytest.raises(InputError, match="iterations of job own are not known"):
+        record(workload, tmp_path / "replay.csv")

@@ -266,6 +266,6 @@ def _made(inputs: _Inputs, scheduler: Scheduler, timing: dict[str, float]) -> Ru
     from gpuyard.runtime.run_folder import make_run
 
     return make_run(
-        scheduler.world, scheduler.store, inputs.zoo, policy=inputs.policy.name, load=inputs.load, timing=timing,
+        scheduler.world, inputs.zoo, policy=inputs.policy.name, load=inputs.load, timing=timing,
         source=inputs.source, seed=inputs.options.seed, options=asdict(inputs.options), kind=inputs.world.value,
     )  # fmt: skip

@@ -6,7 +6,8 @@ With NUMBA_DISABLE_JIT=1 nothing is compiled: kernels run as the Python function
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -21,7 +22,7 @@ from numba.experimental import structref
 from gpuyard.core.arrays import Bytes, Floats, Ints, Small
 from gpuyard.core.compilable import MARKS
 from gpuyard.core.compile_notice import NOT_KEPT, CompileNotice
-from gpuyard.core.kernel_cache import open_cache
+from gpuyard.core.kernel_cache import CodeOnDisk, open_cache
 
 __all__ = ["CACHE", "INTERPRETED", "NOTICE", "Boxed", "Bytes", "Floats", "Ints", "Small", "box", "inner", "kernel"]
 
@@ -58,12 +59,21 @@ def _compile(function: Callable[P, R], **flags: Any) -> Callable[P, R]:
     if CACHE is None:
         return _without_warnings(function)
     NOTICE.watch(function)
-    theirs, _numba.config.CACHE_DIR = _numba.config.CACHE_DIR, str(CACHE.folder)
-    try:
-        compiled = _numba.njit(cache=True, nogil=True, **_STRICT, **flags)(function)
-    finally:
-        _numba.config.CACHE_DIR = theirs
+    compiled = _numba.njit(nogil=True, **_STRICT, **flags)(function)
+    with _numba_set(CACHE_DIR=str(CACHE.folder), CACHE_LOCATOR_CLASSES=""):
+        compiled._cache = CodeOnDisk(function)
     return cast("Callable[P, R]", compiled)
+
+
+@contextmanager
+def _numba_set(**settings: str) -> Iterator[None]:
+    """With numba set so; the rest of the program has its own settings."""
+    theirs = {name: getattr(_numba.config, name, "") for name in settings}
+    vars(_numba.config).update(settings)
+    try:
+        yield
+    finally:
+        vars(_numba.config).update(theirs)
 
 
 def _without_warnings(function: Callable[P, R]) -> Callable[P, R]:

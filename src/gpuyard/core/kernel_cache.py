@@ -24,6 +24,7 @@ import llvmlite
 import llvmlite.binding
 import numba
 import numpy as np
+from numba.core import caching
 
 from gpuyard.core.private_folders import make_private, private_folders
 
@@ -37,6 +38,7 @@ _MARK = re.compile(rb"^@(?:kernel|inner|compilable)\b", re.MULTILINE)
 _IMPORT = re.compile(rb"^\s*(?:from|import)\s+gpuyard\.([\w.]+)", re.MULTILINE)
 _STAMP = "used"
 _LOCK = "compiling"
+_caching: Any = caching
 
 
 class KernelCache:
@@ -60,6 +62,41 @@ class KernelCache:
         with (self.folder / _LOCK).open("ab") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+class _PlaceInPackage(_caching.UserProvidedCacheLocator):  # type: ignore[misc]
+    """Where numba keeps what it made of a function: by the function's place in this package.
+
+    Numba itself goes by where the package is. Then installations that share a folder would each compile anew, where a
+    note in it says that nothing is left to compile.
+    """
+
+    package = Path(__file__).resolve().parents[1]
+
+    def get_source_stamp(self) -> object:
+        """A package's files are in the name of the whole folder, whenever they were written."""
+        return "" if self._place(self._py_file) is not None else super().get_source_stamp()
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """A folder for each folder of sources."""
+        place = cls._place(py_file)
+        return str(super().get_suitable_cache_subpath(py_file)) if place is None else ".".join(["package", *place])
+
+    @classmethod
+    def _place(cls, py_file: str) -> tuple[str, ...] | None:
+        path = Path(py_file).resolve()
+        return path.relative_to(cls.package).parent.parts if path.is_relative_to(cls.package) else None
+
+
+class _CompiledKernel(_caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_PlaceInPackage,)
+
+
+class CodeOnDisk(_caching.FunctionCache):  # type: ignore[misc]
+    """What numba keeps of one function."""
+
+    _impl_class = _CompiledKernel
 
 
 def open_cache(package: Path, environment: Mapping[str, str]) -> KernelCache:

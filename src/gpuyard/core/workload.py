@@ -174,6 +174,16 @@ class Workload:
         )
 
     @property
+    def unmeasured(self) -> NDArray[np.bool_]:
+        """Which jobs nobody has said of how much work they are."""
+        return np.isnan(self.iterations) & np.isnan(self.duration_s)
+
+    @property
+    def commanded(self) -> NDArray[np.bool_]:
+        """Which jobs have a command of their own."""
+        return np.array([text != NO_COMMAND for text in self.commands], dtype=bool)[self.command]
+
+    @property
     def endless(self) -> bool:
         """Whether more jobs arrive after these, as many as anyone asks for."""
         return self.continuation is not None

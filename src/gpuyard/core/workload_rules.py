@@ -77,7 +77,9 @@ def check_jobs(jobs: Workload, rows: NDArray[np.int64]) -> None:
         refuse(values < 0, name, values, "must not be negative")
         refuse(np.isinf(values), name, values, "must be a finite number")
     lasts, counted = ~np.isnan(jobs.duration_s), ~np.isnan(jobs.iterations)
-    refuse(~lasts & ~counted, "iterations", jobs.iterations, "a job needs iterations or duration_s")
+    unmeasured = jobs.unmeasured & ~jobs.commanded  # a command ends by itself, a model does not
+    rule = "a job needs iterations or duration_s"
+    refuse(unmeasured, "iterations", jobs.iterations, rule, "Only one with a command may do without")
     refuse(
         lasts & counted, "duration_s", jobs.duration_s, "is the job's work, and so is iterations", "Keep one of the two"
     )

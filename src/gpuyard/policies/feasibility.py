@@ -34,6 +34,19 @@ def refuse_unrunnable(workload: Workload, cluster: Cluster) -> None:
         )
 
 
+def refuse_unmeasured(workload: Workload) -> None:
+    """Raise InputError for the first job of which nobody knows how much work it is: only a real one ends by itself."""
+    bad = np.flatnonzero(workload.unmeasured)
+    if len(bad):
+        job = workload.job(int(bad[0]))
+        raise InputError(
+            f"is missing, and iterations too: job {job.job_id} ends when its command does, which nobody can simulate",
+            file=workload.source,
+            field="duration_s",
+            hint="'gpuyard run' runs it until it ends",
+        )
+
+
 def _widest(workload: Workload, cluster: Cluster) -> Ints:
     """Return for each job the most GPUs of one type that it may use."""
     types = type_masks(workload, cluster)

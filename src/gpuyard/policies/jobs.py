@@ -12,7 +12,7 @@ from gpuyard.core.cluster import MOST_GPUS, Cluster
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.workload import Workload
 from gpuyard.policies.classes import QUANTUM, job_classes
-from gpuyard.policies.feasibility import refuse_unrunnable, type_masks
+from gpuyard.policies.feasibility import refuse_unmeasured, refuse_unrunnable, type_masks
 from gpuyard.policies.recorded import recorded_speed
 from gpuyard.profiles import Zoo
 
@@ -77,6 +77,7 @@ def build_jobs(
     part = usual if thousandths is None else thousandths
     gpus = np.maximum(workload.gpus, 1).astype(np.int64)
     types = type_masks(workload, cluster)
+    refuse_unmeasured(workload)
     if refuse:
         refuse_unrunnable(workload, cluster)
     share = _shares(cluster)

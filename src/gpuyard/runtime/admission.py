@@ -42,10 +42,10 @@ def _token_of(details: Any) -> bytes:
 
 
 def _refusal(code: grpc.StatusCode, rule: str) -> Any:
-    def refuse(_request: Any, context: grpc.ServicerContext) -> Any:
+    def refuse(_requests: Any, context: grpc.ServicerContext) -> Any:
         context.abort(code, rule)
 
-    return grpc.unary_unary_rpc_method_handler(refuse)
+    return grpc.stream_stream_rpc_method_handler(refuse)  # which waits for no request
 
 
 def server_credentials(folder: Path) -> grpc.ServerCredentials:

@@ -29,7 +29,7 @@ from gpuyard.runtime.cpu_sets import CpuSets, move_session, starting_on, usable_
 from gpuyard.runtime.emulated_gpus import EmulatedMachine
 from gpuyard.runtime.process_ids import end_all_with
 from gpuyard.runtime.rank_process import RankProcess
-from gpuyard.runtime.wire import rank_name
+from gpuyard.runtime.wire import rank_name, reader_of
 
 RECONNECT_S = 0.2
 THREADS = 16
@@ -138,7 +138,7 @@ class NodeAgent:
                     context.abort(grpc.StatusCode.NOT_FOUND, str(error))
 
             return grpc.unary_unary_rpc_method_handler(
-                answer, kinds[NODE_TAKES[call]].FromString, lambda message: message.SerializeToString()
+                answer, reader_of(kinds[NODE_TAKES[call]]), lambda message: message.SerializeToString()
             )
 
         server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[Admission()])

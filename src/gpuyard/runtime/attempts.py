@@ -16,6 +16,7 @@ from gpuyard.runtime.settling import Settling
 
 LEARNING = 0.1
 STARTS_OVER = "was stopped before it had saved anything, and starts over; it may never end if that goes on"
+STOPPED = ("preempted", "moved")
 BEATS_AHEAD = 6
 """The processes of a job may go on for so many beats without hearing anything."""
 
@@ -167,6 +168,9 @@ class Attempts(Settling):
         self.history.waited(record, now, NEXT_ROUND)
         record.state = JobState.WAITING
         how = self._outcome(record, attempt)
+        if how in STOPPED and attempt.step <= attempt.first_step and not (self.ending or record.cancelled):
+            record.stepless += 1
+            record.stepless_s = max(record.stepless_s, (attempt.stop_asked_s or now) - attempt.told_s)
         record.fruitless = 0 if kept > attempt.first_step or how != "failed" else record.fruitless + int(attempt.blamed)
         if how == "finished":
             record.state, record.finish_s, record.target = JobState.FINISHED, now, None
@@ -198,7 +202,7 @@ class Attempts(Settling):
     def _attempt(self, told: RankProgress) -> Attempt | None:
         record = self.records.get(told.name.job)
         attempt = record.attempt if record is not None else None
-        known = attempt is not None and attempt.number == told.name.attempt and told.name.rank < len(attempt.ranks)
+        known = attempt is not None and attempt.number == told.name.attempt and 0 <= told.name.rank < len(attempt.ranks)
         return attempt if known else None
 
 

@@ -74,6 +74,10 @@ class History:
         }
         self._rows.append(("attempts", row))
 
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of `spans` or `attempts`, also those that there was no room for."""
+        return self._store.rows(table) + [row for kind, row in self._rows if kind == table]
+
     @property
     def kept(self) -> bool:
         """Whether all that happened is on disk."""

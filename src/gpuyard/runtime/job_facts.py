@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from gpuyard.core.cluster import RESOURCES
@@ -11,13 +12,34 @@ from gpuyard.policies.facts import Facts
 from gpuyard.runtime.records import Attempt, JobRecord
 
 
-def add_job(facts: Facts, record: JobRecord, now: float, start_cost_s: float) -> None:
+@dataclass(frozen=True)
+class StartTimes:
+    """How long the start of a job takes, in seconds of the run."""
+
+    usual_s: float
+    unseen_s: float
+    """At the least what one may take that has not told a step yet: there may be a lot to import."""
+    most_s: float
+    """Who takes longer is not starting."""
+
+    def left_to(self, record: JobRecord) -> float:
+        """How long a job without a step keeps what it has; a command twice what was too short before.
+
+        A command may know nothing of steps. If it could keep its GPUs for good nobody else would ever have them.
+        """
+        if record.tells_steps:
+            return math.inf
+        return min(max(self.usual_s, self.unseen_s, 2 * record.stepless_s), self.most_s)
+
+
+def add_job(facts: Facts, record: JobRecord, now: float, starts: StartTimes) -> None:
     """What is promised to a job counts as held."""
     target, attempt = record.target, record.attempt
     if target is None:
         facts.add_job(record.job, **_so_far(record, now))
         return
-    since, works = _started(attempt, now, start_cost_s, waits_for_step=record.tells_steps)
+    waits = attempt is not None and now < attempt.told_s + starts.left_to(record)
+    since, works = _started(attempt, now, starts.usual_s, waits_for_step=waits)
     facts.add_job(record.job, **_so_far(record, now), held_since_s=since, works_from_s=works)
     places = [(part.node, int(part.gpu or 0)) for part in target.parts]
     amounts: dict[str, Any] = {name: target.total(name) for name in RESOURCES}

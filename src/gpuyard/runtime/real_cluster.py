@@ -33,7 +33,7 @@ from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
 from gpuyard.runtime.commands import Agents, Outbox
 from gpuyard.runtime.history import NEXT_ROUND, History
-from gpuyard.runtime.job_facts import add_job
+from gpuyard.runtime.job_facts import StartTimes, add_job
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.neighbours import Neighbours
 from gpuyard.runtime.new_jobs import NewJob, words
@@ -44,6 +44,8 @@ from gpuyard.runtime.store import RunStore
 
 LEAST_START_S = 0.1
 """What a start costs at the least, in seconds of the machine, also while none was seen to its end."""
+UNSEEN_START_S = 10.0
+"""The same of a command that has told no step yet: enough to import torch on a machine with little to do."""
 T = TypeVar("T")
 
 
@@ -76,6 +78,7 @@ class RealCluster:
         self._numbers = {name: number for number, name in enumerate(self.records)}
         self._iteration_s: dict[str, float] = {}
         self._history = History(store, cluster, self._numbers, self._iteration_s)
+        self.rows = self._history.rows
         self._outbox, self._neighbours = Outbox(agents), Neighbours(cluster, zoo)
         self.promised = _ledger(cluster)
         self.attempts = Attempts(
@@ -87,7 +90,6 @@ class RealCluster:
             self._restore(record)
         now = clock.now()
         self._next_s = math.ceil(now / rules.round_s) * rules.round_s if self.decided else 0.0
-        self._ending = False
         self.decisions = 0
         self.lags_s: list[float] = []
         """How long after the beginning of its round each decision was carried out, in seconds of the run."""
@@ -119,7 +121,7 @@ class RealCluster:
         def event(now: float) -> None:
             try:
                 answer.set_result(question(now))
-            except GpuyardError as error:
+            except Exception as error:
                 answer.set_exception(error)
 
         self.post(event)
@@ -172,7 +174,7 @@ class RealCluster:
 
     def end(self) -> None:
         """Let all jobs save and leave: the world waits for them and is over."""
-        self._ending = True
+        self.attempts.ending = True
         for record in self.records.values():
             self._take_back(record)
 
@@ -202,7 +204,7 @@ class RealCluster:
             now = self.clock.now()
             if self._over():
                 return False
-            if now >= self._next_s and not self._ending:
+            if now >= self._next_s and not self.attempts.ending:
                 began, self._next_s = self._next_s, self._boundary_after(now)
                 self._arrive(now)
                 if self._active() and not (last is not None and self._standstill.lasts(last, now)):
@@ -211,7 +213,7 @@ class RealCluster:
             with self._changed:
                 if not self._posted:
                     soon = now + self.attempts.patience.beat_s * self.clock.speed
-                    self.clock.wait(self._changed, soon if self._ending else min(self._next_s, soon))
+                    self.clock.wait(self._changed, soon if self.attempts.ending else min(self._next_s, soon))
 
     def hear(self) -> None:
         """Let all that was posted take effect, and bring processes nearer to what was decided."""
@@ -225,7 +227,10 @@ class RealCluster:
                 return
 
     def _settle(self) -> None:
-        """Nobody is told anything before what it follows from is kept."""
+        """Nobody is told anything before what it follows from is kept, unless all are to leave.
+
+        Who finds an older state goes on from checkpoints that may be newer, and does no step twice.
+        """
         now = self.clock.now()
         self.attempts.settle(now)
         for record, factor in self._neighbours.slowdowns(self.records.values()):
@@ -233,17 +238,17 @@ class RealCluster:
         for record in self.records.values():
             if record.state.over and self.promised.grant_of(record.job.job_id) is not None:
                 self.promised.release(record.job.job_id)
-        if self._history.keep():
+        if self._history.keep() or self.attempts.ending:
             self._outbox.send()
         else:
             self.attempts.untold_s = now
 
     def _over(self) -> bool:
-        if not self._history.kept:
-            return False
-        if self._ending:
+        if self.attempts.ending:
             return all(record.attempt is None for record in self.records.values())
-        return not self.rules.serves and all(record.state.over for record in self.records.values())
+        return (
+            self._history.kept and not self.rules.serves and all(record.state.over for record in self.records.values())
+        )
 
     def _boundary_after(self, now: float) -> float:
         return (math.floor(now / self.rules.round_s) + 1) * self.rules.round_s
@@ -265,9 +270,10 @@ class RealCluster:
 
     def snapshot(self) -> Snapshot:
         """What is there now, as policies see it: what is promised counts as held."""
-        now, rules = self.clock.now(), self.rules
+        now, rules, speed = self.clock.now(), self.rules, self.clock.speed
+        starts = StartTimes(self._start_cost_s, UNSEEN_START_S * speed, self.attempts.patience.begin_s * speed)
         facts = Facts(
-            now, quotas=dict(rules.quotas), start_cost_s=self._start_cost_s, move_cost_s=rules.move_cost_s,
+            now, quotas=dict(rules.quotas), start_cost_s=starts.usual_s, move_cost_s=rules.move_cost_s,
             recorded_on=rules.recorded_on,
         )  # fmt: skip
         for number, name in enumerate(self.cluster.node_names):
@@ -275,7 +281,7 @@ class RealCluster:
             up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
             facts.add_node(name, kind, up=up, changed=changed)
         for record in self._active():
-            add_job(facts, record, now, self._start_cost_s)
+            add_job(facts, record, now, starts)
         self._seen = Snapshot.of(facts, self._zoo)
         self._standstill.seen(self._seen)
         return self._seen

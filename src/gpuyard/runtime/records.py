@@ -138,6 +138,10 @@ class JobRecord:
     note: str = ""
     """What went wrong last, in words."""
     cancelled: bool = False
+    stepless: int = 0
+    """Attempts that were stopped before a step was done."""
+    stepless_s: float = 0.0
+    """The longest of them, in seconds of the run: starting takes longer than that."""
     told_steps: bool = False
     """Whether any process of it ever said how far it is: a command may know nothing of steps."""
 

@@ -15,11 +15,10 @@ from gpuyard.profiles import Zoo
 from gpuyard.results import TABLES, Run, run_inputs, summarise
 from gpuyard.runtime.real_cluster import RealCluster
 from gpuyard.runtime.records import JobRecord, JobState
-from gpuyard.runtime.store import RunStore
 
 
 def make_run(
-    world: RealCluster, store: RunStore, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
+    world: RealCluster, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
     kind: str = "emulated", **further: Any,
 ) -> Run:  # fmt: skip
     """The run as it is now, whether all of it is over or not; its kind of world is that of its GPUs."""
@@ -27,7 +26,7 @@ def make_run(
     source = str(further.pop("source", "jobs"))
     workload = Workload.from_jobs([record.job.counted() for record in records], source=source)
     jobs = _jobs_table(records, workload, world.cluster, zoo, world.rules.recorded_on)
-    timeline, attempts = (_table(store, name, table) for name, table in (("spans", "timeline"), ("attempts",) * 2))
+    timeline, attempts = (_table(world.rows(name), table) for name, table in (("spans", "timeline"), ("attempts",) * 2))
     end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]
     cpu_seconds = timing.get("cpu_seconds")
     summary = summarise(jobs, timeline, world.cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
@@ -56,6 +55,11 @@ def _notes(records: list[JobRecord]) -> list[str]:
         elif record.starts_over:
             times = record.preemptions + record.moves
             notes.append(f"job {record.name} was stopped {times} times before it had saved anything, and started over")
+        if record.stepless:
+            often = "once" if record.stepless == 1 else f"{record.stepless} times"
+            notes.append(
+                f"job {record.name} was stopped {often} before a first step: starting took it longer than it was left"
+            )
     return notes
 
 
@@ -89,8 +93,7 @@ def _jobs_table(
     return pl.DataFrame(rows, schema_overrides={"finish_s": pl.Float64(), "start_s": pl.Float64()})
 
 
-def _table(store: RunStore, rows: str, table: str) -> pl.DataFrame:
+def _table(found: list[dict[str, Any]], table: str) -> pl.DataFrame:
     columns = TABLES[table].columns
-    found = store.rows(rows)
     texts = any(isinstance(row["job_id"], str) for row in found)
     return pl.DataFrame(found, schema=columns | ({"job_id": pl.String()} if texts else {}), strict=False)

@@ -134,7 +134,8 @@ class Scheduler:
     def written(self) -> None:
         """The run folder is there; until then the same command writes it, even if all jobs are over."""
         if not self._settings.rules.serves:
-            self.store.set_meta("written", True)
+            with suppress(StoreFullError):  # the same command writes it once more
+                self.store.set_meta("written", True)
 
     def close(self) -> None:
         """Let go of what the run keeps."""

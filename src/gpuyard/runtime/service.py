@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import threading
 from collections import Counter
@@ -24,11 +23,13 @@ from gpuyard.runtime.queue_view import queue_message
 from gpuyard.runtime.real_cluster import RealCluster
 from gpuyard.runtime.reports import RankExit, RankProgress
 from gpuyard.runtime.submitting import submitted_jobs
-from gpuyard.runtime.wire import command_message, exit_of, progress_of
+from gpuyard.runtime.wire import command_message, exit_of, progress_of, reader_of
 
 ANSWER_S = 60.0
 HEARTBEAT_S = 5.0
 """Far below the shortest lease."""
+HELLO_S = 10.0
+"""Who attaches and says nothing keeps a thread for so long."""
 CALLERS = 8
 """Threads for users, beside one for each agent."""
 
@@ -139,12 +140,12 @@ class SchedulerService:
         def unary(call: str) -> Any:
             return grpc.unary_unary_rpc_method_handler(
                 lambda request, context: self._answer(call, request, context),
-                kinds[f"{call}Request"].FromString, lambda message: message.SerializeToString(),
+                reader_of(kinds[f"{call}Request"]), lambda message: message.SerializeToString(),
             )  # fmt: skip
 
         found = {call: unary(call) for call in SCHEDULER_CALLS}
         found[ATTACH] = grpc.stream_stream_rpc_method_handler(
-            self._attach, kinds["FromAgent"].FromString, lambda message: message.SerializeToString()
+            self._attach, reader_of(kinds["FromAgent"]), lambda message: message.SerializeToString()
         )
         return grpc.method_handlers_generic_handler(SCHEDULER, found)
 
@@ -158,8 +159,7 @@ class SchedulerService:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     def _submit(self, request: Any, now: float) -> Any:
-        jobs = submitted_jobs(json.loads(request.jobs) | {"now_s": now})
-        return self._messages["SubmitResponse"](ids=self._world.add(jobs))
+        return self._messages["SubmitResponse"](ids=self._world.add(submitted_jobs(request.jobs, now)))
 
     def _cancel(self, request: Any, _now: float) -> Any:
         return self._messages["CancelResponse"](state=self._world.cancel(request.job))
@@ -172,7 +172,14 @@ class SchedulerService:
         return self._messages["EndResponse"]()
 
     def _attach(self, told: Iterator[Any], context: grpc.ServicerContext) -> Iterator[Any]:
-        hello = next(told).hello
+        late = threading.Timer(HELLO_S, context.cancel)
+        late.start()
+        first = next(told, None)
+        late.cancel()
+        hello = first.hello if first is not None else None
+        if hello is None or not hello.node:
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "an agent says first who it is")
+            return  # not reached: it raises
         if hello.node not in self._world.cluster.node_names:
             context.abort(grpc.StatusCode.NOT_FOUND, f"{hello.node!r} is not a node of this run")
         link = self._agents.attach(hello.node, hello.number)

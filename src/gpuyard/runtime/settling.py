@@ -51,6 +51,8 @@ class Settling:
     """From telling the agents to the first step of a job, in seconds of the run."""
     untold_s: float = 0.0
     """When something that was decided could last not be told to anybody, as it could not be kept."""
+    ending: bool = False
+    """Whether the run is to end, and all jobs are to save and leave."""
     attached: set[str] = field(default_factory=set)
     """Nodes whose agents are there."""
     unsettled: dict[str, None] = field(default_factory=dict)

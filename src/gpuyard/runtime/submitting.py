@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from dataclasses import fields, replace
 from typing import Any
 
 from gpuyard.core.errors import InputError, nearest
@@ -13,19 +14,32 @@ _FIELDS = tuple(each.name for each in fields(Job))
 LONGEST_NAME = 200
 
 
-def submitted_jobs(asked: Any) -> list[NewJob]:
+def submitted_jobs(request: str, now_s: float) -> list[NewJob]:
     """The jobs of a request, which arrive now or so many seconds later; InputError where a field is none of a job."""
+    entries, directory = _read(request)
     found = []
-    for entry in asked["jobs"]:
+    for entry in entries:
         for name in entry:
             if name not in _FIELDS:
                 raise InputError("is not a field of a job", field="jobs", value=name, hint=nearest(name, _FIELDS))
-        arrival_s = asked["now_s"] + float(entry.get("arrival_s", 0.0))
-        found.append(Job(**{"model": "generic", "gpus": 1.0} | entry | {"arrival_s": arrival_s}))
-        _check_name(found[-1])
-    known = [job.counted() if job.command else job for job in found]  # a command ends by itself, a model does not
-    Workload.from_jobs(known, source="submitted")  # refuses what no job can be
-    return [NewJob(job, str(asked["directory"])) for job in found]
+        known: dict[str, Any] = {"model": "generic", "gpus": 1.0, "arrival_s": 0.0} | entry
+        job = Job(**known)
+        _check_name(job)
+        checked = Workload.from_jobs([job], source="submitted").job(0)  # refuses what no job can be
+        found.append(NewJob(replace(checked, arrival_s=now_s + checked.arrival_s), directory))
+    return found
+
+
+def _read(request: str) -> tuple[list[dict[str, Any]], str]:
+    try:
+        asked = json.loads(request)
+        entries, directory = asked["jobs"], asked["directory"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        raise InputError("is not what 'gpuyard submit' sends", field="jobs") from None
+    listed = isinstance(entries, list) and all(isinstance(entry, dict) and "job_id" in entry for entry in entries)
+    if not listed or not isinstance(directory, str):
+        raise InputError("must be a list of jobs, each with a job_id, and a directory", field="jobs")
+    return entries, directory
 
 
 def _check_name(job: Job) -> None:

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from google.protobuf.message import DecodeError
 
 from gpuyard.client.control import messages
 from gpuyard.client.session import RankName
 from gpuyard.runtime.commands import AcknowledgeExit, AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
 from gpuyard.runtime.reports import RankExit, RankProgress
+
+
+def reader_of(kind: Any) -> Callable[[bytes], Any]:
+    """How a server reads messages of a kind: bytes that are none are refused by gRPC, without a traceback."""
+
+    def read(raw: bytes) -> Any:
+        try:
+            return kind.FromString(raw)
+        except DecodeError:
+            return None
+
+    return read
 
 
 def command_message(command: AgentCommand) -> Any:

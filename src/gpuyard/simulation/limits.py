@@ -25,7 +25,7 @@ def check_rounds(workload: Workload, round_s: float, zoo: Zoo) -> None:
     """Refuse rounds so short, or jobs so long or late, that nobody would see the end."""
     iteration_s = np.array([zoo.profile(name).iteration_s for name in workload.models])[workload.model]
     alone_s = np.where(np.isnan(workload.duration_s), workload.iterations * iteration_s, workload.duration_s)
-    ends_s = workload.arrival_s + alone_s
+    ends_s = workload.arrival_s + np.where(workload.unmeasured, 0.0, alone_s)
     last = int(np.argmax(ends_s))
     if ends_s[last] > MOST_ROUNDS * round_s:
         raise InputError(

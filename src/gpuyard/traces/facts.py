@@ -28,12 +28,17 @@ def iteration_times(
 
 
 def describe(workload: Workload, zoo: Zoo | None = None) -> dict[str, Any]:
-    """Return figures about a workload; where only iterations are known, durations are those at the reference share."""
+    """Return figures about a workload; where only iterations are known, durations are those at the reference share.
+
+    Figures of durations leave out jobs of which nobody knows how long they are; a note says how many.
+    """
     zoo = zoo or load_zoo()
     seconds = workload.duration_s
     if np.isnan(seconds).any():
         seconds = np.where(np.isnan(seconds), workload.iterations * iteration_times(workload, zoo=zoo), seconds)
-    hours = seconds / 3600
+    known = ~workload.unmeasured
+    hours, unknown = seconds[known] / 3600, len(workload) - int(known.sum())
+    notes = [f"{unknown} of {len(workload)} jobs do not say how long they are, and count for no duration"]
     sizes, counts = np.unique(workload.gpus, return_counts=True)
     return {
         "source": workload.source,
@@ -41,14 +46,14 @@ def describe(workload: Workload, zoo: Zoo | None = None) -> dict[str, Any]:
         "span_h": float(workload.arrival_s[-1] - workload.arrival_s[0]) / 3600,
         "jobs_per_hour": workload.jobs_per_hour,
         "gpus": {f"{size:g}": int(count) for size, count in zip(sizes, counts, strict=True)},
-        "duration_median_h": float(np.median(hours)),
-        "duration_mean_h": float(np.mean(hours)),
-        "duration_p99_h": float(np.percentile(hours, 99)),
-        "gpu_hours": float(np.sum(hours * workload.gpus)),
+        "duration_median_h": float(np.median(hours)) if len(hours) else None,
+        "duration_mean_h": float(np.mean(hours)) if len(hours) else None,
+        "duration_p99_h": float(np.percentile(hours, 99)) if len(hours) else None,
+        "gpu_hours": float(np.sum(hours * workload.gpus[known])),
         "models": _counts(workload.model, _model_keys(workload, zoo)),
         "tenants": _counts(workload.tenant, workload.tenants),
         "gpu_types": _counts(workload.gpu_type, tuple(name or "any" for name in workload.gpu_types)),
-        "notes": list(workload.notes),
+        "notes": [*workload.notes, *(notes if unknown else ())],
     }
 
 

@@ -54,6 +54,10 @@ def write(workload: Workload, path: str | os.PathLike[str]) -> None:
 def _iterations(workload: Workload, iteration_s: Mapping[str, float] | None) -> list[float]:
     if not np.isnan(workload.iterations).any():
         return list(workload.iterations.tolist())
+    if workload.unmeasured.any():
+        name = workload.job_id[workload.unmeasured][0]
+        rule = f"the iterations of job {name} are not known, and Synergy's CSV needs them"
+        raise InputError(rule, hint="Write YAML or Parquet instead")
     counted = np.floor(workload.duration_s / iteration_times(workload, iteration_s))
     return list(np.where(np.isnan(workload.iterations), counted, workload.iterations).tolist())
 

@@ -10,7 +10,7 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import WHOLE
 from gpuyard.core.workload import Workload
-from gpuyard.policies.feasibility import refuse_unrunnable
+from gpuyard.policies.feasibility import refuse_unmeasured, refuse_unrunnable
 from gpuyard.policies.jobs import Jobs, bulk_ranks
 from gpuyard.profiles import ModelProfile, Zoo, published_demand, stacked
 
@@ -31,6 +31,7 @@ def build_published_jobs(workload: Workload, cluster: Cluster, zoo: Zoo) -> Jobs
     node = cluster.kinds[0]
     count = len(workload)
     gpus = workload.gpus.astype(np.int64)
+    refuse_unmeasured(workload)
     refuse_unrunnable(workload, cluster)
     ratio = node.cpus / node.gpus
     profiles = [zoo.profile(name) for name in workload.models]
