@@ -24,7 +24,7 @@ from gpuyard.profiles import load_zoo
 from gpuyard.simulation.multiplex.engine import open_shared_cluster
 from gpuyard.simulation.node_order import NodeOrder
 from gpuyard.simulation.opening import find_policy
-from gpuyard.simulation.pool import Report, run_all
+from gpuyard.simulation.pool import ReportShare, run_all
 
 AVAILABLE = (SHARED / "iadeep" / "interference_by_mix_offline.csv").is_file()
 """The published tables are not in this repository."""
@@ -139,7 +139,7 @@ def run_trials(trials: Sequence[Trial]) -> Outcomes:
     return {trial: found[trial] for trial in trials}
 
 
-def run_trial(trial: Trial, _: Report) -> Outcome:
+def run_trial(trial: Trial, _: ReportShare) -> Outcome:
     """Simulate one run: the work of one process."""
     published = Published(SHARED)
     with tempfile.TemporaryDirectory() as folder:

@@ -46,7 +46,7 @@ def test_an_application_that_would_be_late_as_a_whole_is_told_of_with_an_exit_co
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stages = "{find: {model: ssd-mobilenetv1, slo_ms: 100}, faces: {model: vgg16, after: find, slo_ms: 102}}"
-    entry = f"{{name: traffic, rate_per_s: 300, slo_ms: 202, stages: {stages}}}"
+    entry = f"{{name: traffic, rate_per_s: 460, slo_ms: 202, stages: {stages}}}"
     (tmp_path / "s.yaml").write_text(f"gpuyard: services/1\napplications:\n  - {entry}\n")
     code, plan = planned(capsys, tmp_path / "s.yaml")
     assert (code, plan["unserved"]) == (3, [])

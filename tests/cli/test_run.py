@@ -1,5 +1,6 @@
 """`gpuyard run` as a command: what it does before the clock of a run goes."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,3 +60,12 @@ def test_a_run_is_done_as_its_options_say(
     assert found.rules == RunRules(300.0, start_cost_s=40.0, move_cost_s=50.0)
     assert found.patience == Patience(beat_s, leave_s=20.0, tries=4)
     assert (found.speed, found.save_every_s, found.lease_s) == (speed, 900.0, lease_s)
+
+
+def test_a_program_that_calls_the_command_hears_signals_as_before(
+    runs: Callable[..., list[str | RunSettings]],
+) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    runs()
+    assert [signal.getsignal(number) for number in numbers] == before

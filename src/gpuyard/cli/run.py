@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -123,11 +124,11 @@ def run(
                 say(f"note: jobs are not held to their {what}: --control-group DIR would")
             say(f"state: {folder}; after a crash, the same command with --state {folder} goes on from there")
         cluster = scheduler.world
-        with RunScreen(lambda: cluster.ask(lambda now: view_of(cluster, now)), quiet=quiet):
-            _end_when_told(cluster)
-            scheduler.run()
-        timing = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.monotonic() - began}
-        found = _made(inputs, scheduler, timing).save(place)
+        with _ending_when_told(cluster):  # until the run is written, too
+            with RunScreen(lambda: cluster.ask(lambda now: view_of(cluster, now)), quiet=quiet):
+                scheduler.run()
+            timing = {"cpu_seconds": time.process_time() - cpu, "wall_seconds": time.monotonic() - began}
+            found = _made(inputs, scheduler, timing).save(place)
         scheduler.written()
         scheduler.close()
     emit([found.summary | {"world": found.world}], format, columns=COLUMNS if format == Format.table else None)
@@ -252,14 +253,19 @@ def _fleet_of_ray(cluster: Cluster, state: Path) -> AgentFleet:
     return RayFleet(connect(), cluster, state)
 
 
-def _end_when_told(world: RealCluster) -> None:
+@contextmanager
+def _ending_when_told(world: RealCluster) -> Iterator[None]:
     """Let all jobs save and leave when this process is asked to end."""
 
     def ask(_number: int, _frame: Any) -> None:
         world.post(lambda _now: world.end())
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, ask)
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _made(inputs: _Inputs, scheduler: Scheduler, timing: dict[str, float]) -> Run:

@@ -12,8 +12,7 @@ from urllib.parse import quote, urlencode
 
 from gpuyard.core.errors import GpuyardError
 from gpuyard.kube.access import ApiAccess
-
-Json = dict[str, Any]
+from gpuyard.kube.json_objects import JsonObject
 
 ANSWER_S = 4.0
 """The scheduler waits for 5 s; whoever asks on its behalf must know by then."""
@@ -43,29 +42,29 @@ class Api:
         self._lock = threading.Lock()
         self._kept: list[tuple[http.client.HTTPConnection, float]] = []
 
-    def get(self, path: str, **query: str) -> Json:
+    def get(self, path: str, **query: str) -> JsonObject:
         """One object, or a list of them."""
         return self.request("GET", _with(path, query))
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Json:
+    def post(self, path: str, body: Mapping[str, Any]) -> JsonObject:
         """Create an object."""
         return self.request("POST", path, body)
 
-    def put(self, path: str, body: Mapping[str, Any]) -> Json:
+    def put(self, path: str, body: Mapping[str, Any]) -> JsonObject:
         """Replace an object: in the version that the body names, or not at all."""
         return self.request("PUT", path, body)
 
-    def patch(self, path: str, body: Mapping[str, Any], *, kind: str = MERGE, **query: str) -> Json:
+    def patch(self, path: str, body: Mapping[str, Any], *, kind: str = MERGE, **query: str) -> JsonObject:
         """Change some fields of an object."""
         return self.request("PATCH", _with(path, query), body, kind)
 
-    def delete(self, path: str) -> Json:
+    def delete(self, path: str) -> JsonObject:
         """Remove an object."""
         return self.request("DELETE", path)
 
     def request(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, kind: str = "application/json"
-    ) -> Json:
+    ) -> JsonObject:
         """Send a request and return its answer; ApiError if it is refused, or nobody knows what became of it."""
         content = None if body is None else json.dumps(body).encode()
         # A connection may have been closed while it was idle: what must not be sent twice takes a new one.
@@ -85,7 +84,9 @@ class Api:
             self._keep(connection)
             return _understood(answer.status, text)
 
-    def watch(self, path: str, version: str, query: Mapping[str, str], *, seconds: int = WATCH_S) -> Iterator[Json]:
+    def watch(
+        self, path: str, version: str, query: Mapping[str, str], *, seconds: int = WATCH_S
+    ) -> Iterator[JsonObject]:
         """Events of a list from a version of it on, until the server ends the watch; ApiError if it cannot be had."""
         asked = {**query, "watch": "true", "resourceVersion": version, "timeoutSeconds": str(seconds)}
         connection = self._connect(seconds + self._answer_s)
@@ -138,7 +139,7 @@ def _with(path: str, query: Mapping[str, str]) -> str:
     return f"{path}?{urlencode(query)}" if query else path
 
 
-def _understood(status: int, text: bytes) -> Json:
+def _understood(status: int, text: bytes) -> JsonObject:
     try:
         answer = json.loads(text)
     except ValueError:

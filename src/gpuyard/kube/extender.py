@@ -17,9 +17,8 @@ from gpuyard.kube.api import Api, ApiError, pod_path
 from gpuyard.kube.books import OpenGpu
 from gpuyard.kube.choosing import Harm, cannot_ever, choose, once_each, score, why_not
 from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.objects import GpuPod, read_pod
-
-Json = dict[str, Any]
 
 UNDECIDED_S = 60.0
 """After this long an API server carries out no request that it has not answered."""
@@ -49,7 +48,7 @@ class Extender:
 
     # Which nodes, and how good
 
-    def filter(self, args: Mapping[str, Any]) -> Json:
+    def filter(self, args: Mapping[str, Any]) -> JsonObject:
         """Which of the nodes can take a pod, and why the others cannot; in the form in which they were named."""
         try:
             pod, asked = read_pod(_of(args, "pod")), _nodes(args)
@@ -71,7 +70,7 @@ class Extender:
         items = [each for each in _of(args, "nodes").get("items") or [] if _name(each) not in failed]
         return _filtered(None, {**_of(args, "nodes"), "items": items}, failed, never, "")
 
-    def prioritize(self, args: Mapping[str, Any]) -> list[Json]:
+    def prioritize(self, args: Mapping[str, Any]) -> list[JsonObject]:
         """How good each node is, 0 to 10; nothing, which is ignored, where a question cannot be understood."""
         try:
             pod, asked = read_pod(_of(args, "pod")), _nodes(args)
@@ -90,7 +89,7 @@ class Extender:
 
     # Binding
 
-    def bind(self, args: Mapping[str, Any]) -> Json:
+    def bind(self, args: Mapping[str, Any]) -> JsonObject:
         """Choose the GPU of a pod on a node and bind it there, in one request; once, however often it is asked."""
         try:
             self._bind(*(_text(args, key) for key in ("podnamespace", "podname", "poduid", "node")))
@@ -168,7 +167,7 @@ class Extender:
             raise BindingError(f"pod {found.full_name} is another one than when it was scheduled")
         return found
 
-    def _binding(self, pod: GpuPod) -> Json:
+    def _binding(self, pod: GpuPod) -> JsonObject:
         """The request that sets node and annotations at once."""
         devices = ",".join(map(str, pod.devices))
         chosen = {names.DEVICES: devices, names.CHOSEN_AT: str(pod.chosen_at)}
@@ -248,7 +247,9 @@ def _name(node: Mapping[str, Any]) -> str:
     return str((node.get("metadata") or {}).get("name", ""))
 
 
-def _filtered(fitting: list[str] | None, nodes: Json | None, failed: Json, never: Json, error: str) -> Json:
+def _filtered(
+    fitting: list[str] | None, nodes: JsonObject | None, failed: JsonObject, never: JsonObject, error: str
+) -> JsonObject:
     return {
         "Nodes": nodes,
         "NodeNames": fitting,

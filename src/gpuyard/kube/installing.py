@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from gpuyard.core.errors import GpuyardError
 from gpuyard.kube.api import APPLY, Api, ApiError
-
-Json = dict[str, Any]
+from gpuyard.kube.json_objects import JsonObject
 
 _PLURALS = {
     "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Secret": "secrets", "ConfigMap": "configmaps",
@@ -22,7 +20,7 @@ NOT_FOUND = 404
 LOOK_S = 1.0
 
 
-def path_of(thing: Json) -> str:
+def path_of(thing: JsonObject) -> str:
     """Where an object is."""
     version, metadata = thing["apiVersion"], thing["metadata"]
     group = f"/apis/{version}" if "/" in version else f"/api/{version}"
@@ -38,7 +36,7 @@ def minor_version(api: Api) -> int:
     return int(found[0])
 
 
-def apply_all(api: Api, things: Iterable[Json]) -> list[str]:
+def apply_all(api: Api, things: Iterable[JsonObject]) -> list[str]:
     """Make all objects be as they are described; returns where they are."""
     paths = []
     for thing in things:
@@ -48,7 +46,7 @@ def apply_all(api: Api, things: Iterable[Json]) -> list[str]:
     return paths
 
 
-def remove_all(api: Api, things: Iterable[Json]) -> list[str]:
+def remove_all(api: Api, things: Iterable[JsonObject]) -> list[str]:
     """Remove objects, the last ones first; returns those that were there."""
     removed = []
     for thing in reversed(list(things)):
@@ -63,7 +61,7 @@ def remove_all(api: Api, things: Iterable[Json]) -> list[str]:
     return removed
 
 
-def is_there(api: Api, thing: Json) -> bool:
+def is_there(api: Api, thing: JsonObject) -> bool:
     """Whether an object exists."""
     try:
         api.get(path_of(thing))
@@ -74,7 +72,7 @@ def is_there(api: Api, thing: Json) -> bool:
     return True
 
 
-def wait_until_ready(api: Api, things: Iterable[Json], seconds: float, say: Callable[[str], None]) -> None:
+def wait_until_ready(api: Api, things: Iterable[JsonObject], seconds: float, say: Callable[[str], None]) -> None:
     """Wait for deployments and daemon sets; GpuyardError names what is not ready in time."""
     end = time.monotonic() + seconds
     waited = ""
@@ -90,7 +88,7 @@ def wait_until_ready(api: Api, things: Iterable[Json], seconds: float, say: Call
             time.sleep(LOOK_S)
 
 
-def _missing(found: Json) -> str:
+def _missing(found: JsonObject) -> str:
     """What is not ready yet of a deployment, of whose replicas one leads and is ready, or of a daemon set."""
     status = found.get("status") or {}
     if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuyard.kube import names
+from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.roles import roles
 from gpuyard.kube.scheduler_config import scheduler_config
 from gpuyard.kube.values import Values
-
-Json = dict[str, Any]
 
 EXTENDER, SCHEDULER, PLUGIN = "gpuyard-extender", "gpuyard-scheduler", "gpuyard-device-plugin"
 SERVER_SECRET, CLIENT_SECRET = "gpuyard-extender-tls", "gpuyard-scheduler-tls"
@@ -21,7 +20,7 @@ KUBELET = "/var/lib/kubelet"
 TEMPORARY = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - each pod's own
 
 
-def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = None) -> list[Json]:
+def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = None) -> list[JsonObject]:
     """Everything, in the order in which it is made; `minor` of Kubernetes 1.x says in which version of the API."""
     found = [
         _object("v1", "Namespace", values.namespace, None),
@@ -40,13 +39,13 @@ def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = 
     return found
 
 
-def _object(version: str, kind: str, name: str, values: Values | None, **content: Any) -> Json:
+def _object(version: str, kind: str, name: str, values: Values | None, **content: Any) -> JsonObject:
     metadata = {"name": name} | ({"namespace": values.namespace} if values else {})
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
 
 
-def _secrets(values: Values, files: Mapping[str, bytes]) -> list[Json]:
-    def secret(name: str, *wanted: str) -> Json:
+def _secrets(values: Values, files: Mapping[str, bytes]) -> list[JsonObject]:
+    def secret(name: str, *wanted: str) -> JsonObject:
         data = {file: base64.b64encode(files[file]).decode() for file in wanted}
         return _object("v1", "Secret", name, values, type="Opaque", data=data)
 
@@ -54,19 +53,19 @@ def _secrets(values: Values, files: Mapping[str, bytes]) -> list[Json]:
     return [server, secret(CLIENT_SECRET, "ca.crt", "client.crt", "client.key")]
 
 
-def _service(values: Values) -> Json:
+def _service(values: Values) -> JsonObject:
     port = {"name": "https", "port": int(values.listen.rpartition(":")[2]), "protocol": "TCP"}
     selector = {"app": EXTENDER, names.LEADS: "true"}
     return _object("v1", "Service", EXTENDER, values, spec={"selector": selector, "ports": [port]})
 
 
-def _budget(values: Values, minor: int) -> Json:
+def _budget(values: Values, minor: int) -> JsonObject:
     version = "policy/v1" if minor >= 21 else "policy/v1beta1"
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": EXTENDER}}}
     return _object(version, "PodDisruptionBudget", EXTENDER, values, spec=spec)
 
 
-def _extender(values: Values) -> Json:
+def _extender(values: Values) -> JsonObject:
     arguments = [
         *("kube", "extender", "--listen", values.listen, "--lease-namespace", values.namespace),
         *("--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key", "--client-ca", f"{TLS}/ca.crt"),
@@ -85,7 +84,7 @@ def _extender(values: Values) -> Json:
     return _deployment(values, EXTENDER, container, {"tls": ("secret", {"secretName": SERVER_SECRET}, TLS)})
 
 
-def _scheduler(values: Values) -> Json:
+def _scheduler(values: Values) -> JsonObject:
     container = {
         **_container(
             "scheduler", values.schedulerImage, values, [*values.schedulerCommand, f"--config={CONFIG}/config.yaml"]
@@ -103,7 +102,7 @@ def _scheduler(values: Values) -> Json:
     )
 
 
-def _plugin(values: Values) -> Json:
+def _plugin(values: Values) -> JsonObject:
     """What is on each node; it runs as root, as the kubelet's sockets are root's, and may do nothing else as such."""
     arguments = [
         *("kube", "device-plugin", "--emulated", values.emulated, "--speed", f"{values.speed:g}"),
@@ -148,7 +147,9 @@ def _plugin(values: Values) -> Json:
     return _object("apps/v1", "DaemonSet", PLUGIN, values, spec=_workload(PLUGIN, pod))
 
 
-def _deployment(values: Values, name: str, container: Json, places: Mapping[str, tuple[str, Json, str]]) -> Json:
+def _deployment(
+    values: Values, name: str, container: JsonObject, places: Mapping[str, tuple[str, JsonObject, str]]
+) -> JsonObject:
     pod = _pod(values, name, container, places)
     pod["securityContext"] = {
         "runAsNonRoot": True,
@@ -161,12 +162,14 @@ def _deployment(values: Values, name: str, container: Json, places: Mapping[str,
     return _object("apps/v1", "Deployment", name, values, spec={"replicas": values.replicas, **_workload(name, pod)})
 
 
-def _workload(name: str, pod: Json) -> Json:
+def _workload(name: str, pod: JsonObject) -> JsonObject:
     labels = {"app": name, LABEL: "gpuyard"}
     return {"selector": {"matchLabels": {"app": name}}, "template": {"metadata": {"labels": labels}, "spec": pod}}
 
 
-def _pod(values: Values, account: str, container: Json, places: Mapping[str, tuple[str, Json, str]]) -> Json:
+def _pod(
+    values: Values, account: str, container: JsonObject, places: Mapping[str, tuple[str, JsonObject, str]]
+) -> JsonObject:
     writable = {"plugins", "libraries", "shm", "tasks"}
     mounts = [
         {"name": name, "mountPath": where, "readOnly": name not in writable} for name, (_, _, where) in places.items()
@@ -180,11 +183,11 @@ def _pod(values: Values, account: str, container: Json, places: Mapping[str, tup
     }
 
 
-def _from_pod(variable: str, field: str) -> Json:
+def _from_pod(variable: str, field: str) -> JsonObject:
     return {"name": variable, "valueFrom": {"fieldRef": {"fieldPath": field}}}
 
 
-def _container(name: str, image: str, values: Values, command: list[str]) -> Json:
+def _container(name: str, image: str, values: Values, command: list[str]) -> JsonObject:
     return {
         "name": name,
         "image": image,

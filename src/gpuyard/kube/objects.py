@@ -12,8 +12,6 @@ from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.policies.multiplex.interference import Usage
 
-Json = Mapping[str, Any]
-
 _SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 USUAL_COMPUTE, USUAL_BANDWIDTH = 0.5, 0.25
 """What a task is taken to keep busy of a GPU when it says nothing."""
@@ -79,7 +77,7 @@ class YardNode:
     gpus: tuple[YardGpu, ...] = ()
 
 
-def read_pod(pod: Json) -> GpuPod:
+def read_pod(pod: Mapping[str, Any]) -> GpuPod:
     """Read what matters of a pod; InputError if its metadata or what it asks for cannot be understood."""
     try:
         metadata, spec, status = pod["metadata"], pod.get("spec") or {}, pod.get("status") or {}
@@ -103,7 +101,7 @@ def read_pod(pod: Json) -> GpuPod:
         raise InputError("is not a pod that can be understood", field="Pod", value=repr(error)) from None
 
 
-def _request(container: Json) -> GpuRequest:
+def _request(container: Mapping[str, Any]) -> GpuRequest:
     resources = container.get("resources") or {}
     amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
     memory = sum(_amount(name, amounts.get(name, 0)) for name in names.MEMORY_RESOURCES)
@@ -124,7 +122,7 @@ def _together(first: list[GpuRequest], then: list[GpuRequest]) -> GpuRequest:
     return GpuRequest(memory, max([sum(each.whole for each in then), *(each.whole for each in first)]))
 
 
-def _usage(metadata: Json, annotations: Json) -> Usage:
+def _usage(metadata: Mapping[str, Any], annotations: Mapping[str, Any]) -> Usage:
     labels = metadata.get("labels") or {}
     model = annotations.get(names.MODEL) or labels.get("app") or str(metadata["name"]).partition("-")[0]
     compute = _part(annotations.get(names.COMPUTE), USUAL_COMPUTE)
@@ -140,19 +138,19 @@ def _part(written: Any, usual: float) -> float:
     return value if 0 <= value <= 1 else usual
 
 
-def _devices(annotations: Json) -> tuple[int, ...]:
+def _devices(annotations: Mapping[str, Any]) -> tuple[int, ...]:
     written = str(annotations.get(names.DEVICES) or annotations.get(names.THEIR_INDEX) or "")
     found = written.split(",")
     good = all(re.fullmatch(r"\d{1,4}", each) for each in found) and len(set(found)) == len(found)
     return tuple(sorted(map(int, found))) if good else ()
 
 
-def _chosen_at(annotations: Json) -> int:
+def _chosen_at(annotations: Mapping[str, Any]) -> int:
     written = str(annotations.get(names.CHOSEN_AT) or annotations.get(names.THEIR_CHOSEN_AT) or "")
     return int(written) if re.fullmatch(r"\d{1,20}", written) else 0
 
 
-def read_node(node: Json) -> YardNode:
+def read_node(node: Mapping[str, Any]) -> YardNode:
     """Read the GPUs of a node: as our device plugin wrote them, else as IADeep's did, else none."""
     metadata, status = node.get("metadata") or {}, node.get("status") or {}
     annotations, name = metadata.get("annotations") or {}, str(metadata.get("name", ""))
@@ -163,7 +161,7 @@ def read_node(node: Json) -> YardNode:
     return YardNode(name, _counted_gpus(status.get("capacity") or {}))
 
 
-def _our_gpus(annotations: Json) -> tuple[YardGpu, ...]:
+def _our_gpus(annotations: Mapping[str, Any]) -> tuple[YardGpu, ...]:
     found = _listed(annotations.get(names.GPUS_OF_NODE))
     try:
         gpus = [
@@ -175,7 +173,7 @@ def _our_gpus(annotations: Json) -> tuple[YardGpu, ...]:
     return _in_order(gpus)
 
 
-def _their_gpus(annotations: Json) -> tuple[YardGpu, ...]:
+def _their_gpus(annotations: Mapping[str, Any]) -> tuple[YardGpu, ...]:
     found = _listed(annotations.get(names.THEIR_GPU_INFO))
     try:
         return _in_order([YardGpu(int(each["UID"]), "", int(each["MemCapacity"])) for each in found])
@@ -183,7 +181,7 @@ def _their_gpus(annotations: Json) -> tuple[YardGpu, ...]:
         return ()
 
 
-def _counted_gpus(capacity: Json) -> tuple[YardGpu, ...]:
+def _counted_gpus(capacity: Mapping[str, Any]) -> tuple[YardGpu, ...]:
     """Equal GPUs, where no more is known than how many there are, and how much memory they have together."""
     try:
         count = _amount(names.THEIR_COUNT, capacity.get(names.THEIR_COUNT, 0))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-Json = dict[str, Any]
+from gpuyard.kube.json_objects import JsonObject
 
 RBAC = "rbac.authorization.k8s.io"
 
 
-def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[Json]:
+def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[JsonObject]:
     """Roles and who has them."""
     watch = ["get", "list", "watch"]
     leases = [_rule(["coordination.k8s.io"], ["leases"], ["get", "create", "update"])]
@@ -32,17 +30,17 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[Js
     ]  # fmt: skip
 
 
-def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> Json:
+def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> JsonObject:
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
 
-def _role(kind: str, name: str, account: str, namespace: str, rules: list[Json]) -> list[Json]:
+def _role(kind: str, name: str, account: str, namespace: str, rules: list[JsonObject]) -> list[JsonObject]:
     where = {"namespace": namespace} if kind == "Role" else {}
     role = {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": name, **where}, "rules": rules}
     return [role, _bind(kind, name, name, account, namespace, namespace)]
 
 
-def _bind(kind: str, role: str, name: str, account: str, namespace: str, where: str = "") -> Json:
+def _bind(kind: str, role: str, name: str, account: str, namespace: str, where: str = "") -> JsonObject:
     """Give a role to a service account; one of a namespace counts there alone."""
     metadata = {"name": name, "namespace": where} if kind == "Role" else {"name": name}
     return {

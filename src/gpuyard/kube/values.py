@@ -10,9 +10,8 @@ import yaml
 
 from gpuyard._version import __version__
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.kube.json_objects import JsonObject
 from gpuyard.profiles.gpus import parse_gpus
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Values:
     """The emulated GPUs of each node that has them."""
     speed: float = 1.0
     """How much faster than real time emulated GPUs work."""
-    nodeSelector: Json = field(default_factory=lambda: {"gpuyard.io/gpus": "emulated"})  # noqa: N815
+    nodeSelector: JsonObject = field(default_factory=lambda: {"gpuyard.io/gpus": "emulated"})  # noqa: N815
     """The nodes that have GPUs, by their labels."""
     replicas: int = 2
     """Of the extender and of the scheduler: one leads, the others wait."""
@@ -44,9 +43,9 @@ class Values:
     sharedMemory: str = "/dev/shm/gpuyard"  # noqa: N815, S108
     tasks: str = "/var/lib/gpuyard/tasks"
     """Folders of nodes."""
-    env: list[Json] = field(default_factory=list)
-    volumes: list[Json] = field(default_factory=list)
-    volumeMounts: list[Json] = field(default_factory=list)  # noqa: N815
+    env: list[JsonObject] = field(default_factory=list)
+    volumes: list[JsonObject] = field(default_factory=list)
+    volumeMounts: list[JsonObject] = field(default_factory=list)  # noqa: N815
     """Added to every pod of gpuyard."""
 
     @property

@@ -7,7 +7,7 @@ from math import sqrt
 
 from gpuyard.policies.multiplex.interference import InterferenceModel, Mix, Observation
 
-Key = tuple[Mix, tuple[int, ...], str]
+MixKey = tuple[Mix, tuple[int, ...], str]
 
 
 @dataclass
@@ -22,7 +22,7 @@ class MixMeans:
     """What was known before, and the means of what has been measured since."""
 
     before: InterferenceModel = field(default_factory=InterferenceModel)
-    _means: dict[Key, _Mean] = field(default_factory=dict)
+    _means: dict[MixKey, _Mean] = field(default_factory=dict)
     _known: InterferenceModel | None = None
 
     def add(self, seen: Observation) -> None:

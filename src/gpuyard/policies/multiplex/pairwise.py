@@ -11,7 +11,7 @@ from gpuyard.policies.multiplex.baselines import ExclusiveGpus
 from gpuyard.policies.multiplex.interface import MultiplexPlan, Sharing
 from gpuyard.policies.multiplex.interference import Usage
 from gpuyard.policies.multiplex.placing import SLACK_GB, place_in_order
-from gpuyard.policies.multiplex.shared_gpus import GpuFact, Place, SharedGpus, TaskFact
+from gpuyard.policies.multiplex.shared_gpus import GpuFact, GpuPlace, SharedGpus, TaskFact
 
 IMPOSSIBLE = 1e6
 
@@ -26,7 +26,7 @@ class PairwiseMatching:
     """Empty GPUs first; who is left is matched with tasks that are alone, all at once, by least overlap."""
 
     def plan(self, gpus: SharedGpus) -> MultiplexPlan:
-        """Place whom there are empty GPUs for, then match the others."""
+        """GpuPlace whom there are empty GPUs for, then match the others."""
         kept, newcomers = _pairs_stay(gpus)
         alone = place_in_order(ExclusiveGpus(), newcomers)
         places = {**kept, **alone.places}
@@ -42,9 +42,9 @@ class PairwiseMatching:
 def _pairs_stay(gpus: SharedGpus) -> tuple[dict[int | str, Sharing], SharedGpus]:
     """Who came second to a GPU stays, and is nothing that those who want one for themselves need to know of."""
     up = {gpu.place for gpu in gpus.gpus if gpu.up}
-    seen: set[Place | None] = set()
+    seen: set[GpuPlace | None] = set()
     second: dict[int | str, Sharing] = {}
-    taken_gb: dict[Place, float] = {}
+    taken_gb: dict[GpuPlace, float] = {}
     used: dict[str, float] = {}
     for task in gpus.tasks:
         if task.place in up and task.place in seen and task.place is not None:

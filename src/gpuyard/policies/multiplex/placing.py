@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from gpuyard.policies.multiplex.interface import MultiplexPlan, Sharing
-from gpuyard.policies.multiplex.shared_gpus import GpuFact, Place, SharedGpus, SharedRoom, TaskFact
+from gpuyard.policies.multiplex.shared_gpus import GpuFact, GpuPlace, SharedGpus, SharedRoom, TaskFact
 
 SLACK_GB = 1e-9
 
@@ -51,9 +51,9 @@ class _Placing:
     def __init__(self, judge: Judge, gpus: SharedGpus) -> None:
         self._judge, self._given = judge, gpus
         self._rank = {task.name: number for number, task in enumerate(gpus.tasks)}
-        self._on: dict[Place, list[TaskFact]] = {gpu.place: [] for gpu in gpus.gpus if gpu.up}
+        self._on: dict[GpuPlace, list[TaskFact]] = {gpu.place: [] for gpu in gpus.gpus if gpu.up}
         self._nodes = {node: list(group) for node, group in groupby(gpus.gpus, key=lambda gpu: gpu.node)}
-        self._settled: dict[int | str, Place] = {}
+        self._settled: dict[int | str, GpuPlace] = {}
         self._used: dict[str, int] = {}
         self._judged: dict[object, float | None] = {}
         self._hopeless: dict[object, _Lack] = {}
@@ -90,11 +90,11 @@ class _Placing:
         self._used[task.tenant] = self._used.get(task.tenant, 0) + 1
         return None
 
-    def _leave(self, at: Place, task: TaskFact) -> None:
+    def _leave(self, at: GpuPlace, task: TaskFact) -> None:
         self._on[at].remove(task)
         self._hopeless.clear()
 
-    def _find(self, task: TaskFact) -> Place | _Lack:
+    def _find(self, task: TaskFact) -> GpuPlace | _Lack:
         """A place beside all who are there, or else one from which those behind in the order are sent away."""
         kind = (task.usage, task.gpu_memory_gb, task.gpu_types, tuple(task.speeds.items()))
         if kind in self._hopeless:  # for one like this, ahead of it, there was nothing

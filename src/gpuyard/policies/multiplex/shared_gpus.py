@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from gpuyard.core.workload import DEFAULT_TENANT
 from gpuyard.policies.multiplex.interference import InterferenceModel, Usage
 
-Place = tuple[str, int]
+GpuPlace = tuple[str, int]
 """A GPU: the name of its node, and its number there."""
 
 
@@ -20,7 +20,7 @@ class TaskFact:
     usage: Usage
     gpu_memory_gb: float
     """With its own batch size; a tuner keeps all who share a GPU within its memory."""
-    place: Place | None = None
+    place: GpuPlace | None = None
     """Where it runs; None: it waits."""
     gpu_types: tuple[str, ...] = ()
     """Those it may use; none named: any."""
@@ -32,7 +32,7 @@ class TaskFact:
         """Return how fast the task is alone on such a GPU."""
         return self.speeds.get(gpu_type, 1.0)
 
-    def at(self, place: Place | None) -> TaskFact:
+    def at(self, place: GpuPlace | None) -> TaskFact:
         """The same task at another place."""
         return replace(self, place=place)
 
@@ -55,7 +55,7 @@ class GpuFact:
     """Whether batch sizes are being tried there just now."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> GpuPlace:
         """Where it is."""
         return self.node, self.number
 

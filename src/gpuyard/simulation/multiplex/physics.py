@@ -23,7 +23,7 @@ FIXED_PART = 0.3
 """Of a step with a task's own batch size, where nobody says it."""
 
 
-class Runner(NamedTuple):
+class RunningTask(NamedTuple):
     """A task on a GPU: its model, and its batch size now."""
 
     model: str
@@ -42,7 +42,7 @@ class Physics:
         self.slowdown = cache(self._slowdown)
         self.worth = cache(self._worth)
 
-    def _slowdown(self, model: str, others: tuple[Runner, ...], gpu_type: str) -> float:
+    def _slowdown(self, model: str, others: tuple[RunningTask, ...], gpu_type: str) -> float:
         """How much longer a task's steps take beside these others: one upon the other, as for slices of a GPU."""
         factor = 1.0
         for other in others:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 from gpuyard.policies.multiplex.interference import Usage
-from gpuyard.simulation.multiplex.physics import Physics, Runner
+from gpuyard.simulation.multiplex.physics import Physics, RunningTask
 from gpuyard.simulation.multiplex.tuning import Tuning
 
 SETTLED_AFTER_STEPS = 20
@@ -57,7 +57,7 @@ class GpuOfWorld:
 
     def slowdown(self, member: Member, physics: Physics) -> float:
         """How much longer a member's steps take for the others."""
-        others = tuple(sorted(Runner(o.model, o.batch) for o in self.members.values() if o is not member))
+        others = tuple(sorted(RunningTask(o.model, o.batch) for o in self.members.values() if o is not member))
         return physics.slowdown(member.model, others, self.gpu_type)
 
     def step_s(self, job: int, physics: Physics) -> float:
