@@ -71,6 +71,19 @@ def test_all_snapshots_of_one_instant_stay_as_they_are() -> None:
     assert world.snapshot().running.sum() == 4
 
 
+def test_who_waits_is_expected_to_run_as_its_allocation_lets_it_in_any_world() -> None:
+    """Whatever that world takes for the speed of a job without GPUs: here, the best that it could have."""
+    seen: list[list[float]] = []
+
+    def look(snapshot: Snapshot) -> Keys:
+        seen.append(snapshot.pace.tolist())
+        return Keys(snapshot.remaining_s)
+
+    waiting = Snapshot.of(facts(Job("starved of CPUs", 0.0, 1, "res18", iterations=9)))
+    decide(Policy("look+proportional", look, resolve("srtf+proportional").allocate), waiting)
+    assert seen == [[1.0]]
+
+
 def test_facts_of_a_faithful_run_count_what_its_columns_count() -> None:
     options = Options(faithful=True, skip=False)
     seen: list[tuple[list[float], list[float]]] = []

@@ -156,8 +156,10 @@ class Snapshot:
 
     @property
     def pace(self) -> Floats:
-        """Speed as a part of the expected one: what a running job's `remaining_s` falls by in a second."""
-        return self._tables.progress.speed[self._active] / self._expected_speed[self._active]
+        """Speed as a part of the expected one: what `remaining_s` falls by in a second; 1 of a job that waits."""
+        pace = self._tables.progress.speed[self._active] / self._expected_speed[self._active]
+        pace[~np.isfinite(self.held_since_s)] = 1.0  # whatever a world takes for its speed
+        return pace
 
     @property
     def attained_s(self) -> Floats:
