@@ -7,11 +7,15 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+
+from gpuyard.cli import main
 
 FIELDS = {
     *("policy", "load", "jobs", "mean_jct_h", "p50_jct_h", "p99_jct_h", "p999_jct_h", "makespan_h"),
@@ -31,8 +35,12 @@ SMALL = ("--jobs", "60", "--cluster", "2x8:cpus=24,memory=500GB")
 
 
 def run(*args: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "gpuyard", "simulate", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=900, check=False)
+    """What the command does, here and, unless its arguments say otherwise, without further processes."""
+    command = ["simulate", "--processes", "1", *map(str, args)]
+    out, err = StringIO(), StringIO()
+    with chdir(cwd), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(command)
+    return subprocess.CompletedProcess(command, int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 def rows(*args: object, cwd: Path) -> list[dict[str, Any]]:

@@ -39,23 +39,17 @@ def script(tmp_path: Path) -> Path:
     return path
 
 
-def test_without_a_gpu_steps_are_predicted_and_it_is_said(script: Path) -> None:
-    done = gpuyard("profile", "torch", "--gpu", "V100", "--format", "json", script, 32, cwd=script.parent)
-    assert done.returncode == 0, done.stderr
-    assert "predicted for V100" in done.stderr
-    (row,) = json.loads(done.stdout)
-    assert (row["gpu"], row["batch"], row["precision"], row["origin"]) == ("V100", 32, "fp32", "predicted")
-    assert 0 < row["forward_ms"] < row["backward_ms"] < 100
-    assert row["peak_mib"] > 10
-
-
-def test_runs_with_other_batch_sizes_add_to_the_file(script: Path) -> None:
+def test_without_a_gpu_steps_are_predicted_and_runs_with_other_batch_sizes_add_to_the_file(script: Path) -> None:
     target = script.parent / "mine.yaml"
+    options = ("--gpu", "V100", "--name", "mine", "--out", target, "--format", "json")
     for batch in (16, 64, 16):
-        done = gpuyard(
-            "profile", "torch", "--gpu", "V100", "--name", "mine", "--out", target, script, batch, cwd=script.parent
-        )
+        done = gpuyard("profile", "torch", *options, script, batch, cwd=script.parent)
         assert done.returncode == 0, done.stderr
+        assert "predicted for V100" in done.stderr
+        (row,) = json.loads(done.stdout)
+        assert (row["gpu"], row["batch"], row["precision"], row["origin"]) == ("V100", batch, "fp32", "predicted")
+        assert 0 < row["forward_ms"] < row["backward_ms"] < 100
+        assert row["peak_mib"] > 10
     (profile,) = parse_steps(target.read_text(encoding="utf-8"), str(target))
     assert profile.model == "mine"
     assert profile.batches == (16, 64)

@@ -18,6 +18,8 @@ from gpuyard.results import load_run
 from gpuyard.runtime.launching import job_folder
 from gpuyard.runtime.store import RunStore
 
+KEEPS_RUNNING = "fifo+tune"
+"""A policy that stops nobody: whoever is started twice was killed or told to go."""
 PATIENCE_S = 1200.0
 """Nothing here measures speed: it may take long on a busy machine, and only never ending is wrong."""
 SPEED = 600
@@ -133,7 +135,7 @@ def test_a_workload_runs_to_its_end_and_is_a_run_like_any_other(tmp_path: Path) 
 
 @pytest.mark.parametrize("victim", ["scheduler", "agent", "rank"])
 def test_whatever_is_killed_nothing_is_lost(victim: str, tmp_path: Path) -> None:
-    with running(tmp_path, "--checkpoint-every", "5m") as yard:
+    with running(tmp_path, "--checkpoint-every", "5m", policy=KEEPS_RUNNING) as yard:
         eventually(lambda: len(yard.ranks()) >= 3)
         if victim == "scheduler":
             yard.process.kill()
@@ -143,12 +145,12 @@ def test_whatever_is_killed_nothing_is_lost(victim: str, tmp_path: Path) -> None
             os.kill(pids[0], signal.SIGKILL)
             finished(yard)
             return
-    with running(tmp_path) as yard:
+    with running(tmp_path, policy=KEEPS_RUNNING) as yard:
         finished(yard)
 
 
 def test_ctrl_c_leaves_checkpoints_an_incomplete_run_and_no_process(tmp_path: Path) -> None:
-    with running(tmp_path) as yard:
+    with running(tmp_path, policy=KEEPS_RUNNING) as yard:
         eventually(lambda: len(yard.ranks()) >= 3)
         agents = yard.agents()
         yard.process.send_signal(signal.SIGINT)
@@ -157,5 +159,5 @@ def test_ctrl_c_leaves_checkpoints_an_incomplete_run_and_no_process(tmp_path: Pa
         assert "incomplete" in errors
         assert not load_run(tmp_path / json.loads(out)[0]["run"]).info["complete"]
         eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents.values()))
-    with running(tmp_path) as yard:
+    with running(tmp_path, policy=KEEPS_RUNNING) as yard:
         finished(yard)

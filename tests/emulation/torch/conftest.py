@@ -3,12 +3,13 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from uuid import uuid4
 
 import pytest
+from tests.emulation.torch.forks import Forks
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -41,6 +42,27 @@ def run(tmp_path: Path) -> Callable[..., Finished]:
             check=False,
         )
         assert (done.returncode != 0) == fails, done.stdout[-2000:] + done.stderr[-4000:]
+        return done
+
+    return run_program
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """A process that has imported torch and runs programs in forks of itself."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    made = Forks()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def forked(forks: Forks, tmp_path: Path) -> Callable[..., Finished]:
+    """Do what `run` does, in a fork of a process that has imported torch: for tests of what happens after that."""
+
+    def run_program(program: str, **settings: str) -> Finished:
+        done = forks.run(dedent(program), emulated(**settings), tmp_path)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
         return done
 
     return run_program

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
+from tests.emulation.torch.conftest import Finished
+
+Run = Callable[..., tuple[Any, str]]
 
 PROGRAM = """
 import json, os, torch
@@ -30,33 +30,26 @@ print(json.dumps({**about, **counts}))
 """
 
 
-def run(folder: Path, program: str, **variables: str) -> tuple[Any, str]:
-    surroundings = {
-        **os.environ,
-        "GPUYARD_GPUS": "V100",
-        "GPUYARD_NODE": uuid4().hex,
-        "GPUYARD_SHM": str(folder),
-        "GPUYARD_GATE": "test",
-        **variables,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=surroundings, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout), done.stderr
+@pytest.fixture
+def run(forked: Callable[..., Finished], tmp_path: Path) -> Run:
+    def run_gated(program: str, **settings: str) -> tuple[Any, str]:
+        done = forked(program, shm=str(tmp_path), gate="test", **settings)
+        return json.loads(done.stdout), done.stderr
+
+    return run_gated
 
 
-def test_operations_are_launches_and_reading_a_result_ends_a_job(tmp_path: Path) -> None:
+def test_operations_are_launches_and_reading_a_result_ends_a_job(run: Run) -> None:
     """A job: 10 products, 10 activations, a sum and a copy to the host, before the first of which x is filled.
 
     So 22 or 23 operations, with a drain after the 4th, 8th, 12th, 16th and 20th: the end of a job leaves nothing over.
     """
-    shown, _ = run(tmp_path, PROGRAM, GPUYARD_GATE_SYNC_EVERY="4")
+    shown, _ = run(PROGRAM, gate_sync_every="4")
     counts = {"launches": 1 + 5 * 22, "jobs": 5, "syncs": 5 * 5, "active": False}
     assert shown == {"pid": True, "used": True, "uuid": True, **counts}
 
 
-def test_a_limit_on_memory_is_an_out_of_memory_error(tmp_path: Path) -> None:
+def test_a_limit_on_memory_is_an_out_of_memory_error(run: Run) -> None:
     program = """
 import json, torch
 try:
@@ -65,13 +58,13 @@ try:
 except torch.OutOfMemoryError:
     print(json.dumps(torch.cuda.mem_get_info()[0]))
 """
-    assert run(tmp_path, program, GPUYARD_GATE_MEMORY=str(40 << 20))[0] == 40 << 20
-    assert run(tmp_path, program)[0] == "allocated"
+    assert run(program, gate_memory=str(40 << 20))[0] == 40 << 20
+    assert run(program)[0] == "allocated"
 
 
-def test_a_program_that_cannot_be_gated_runs_and_says_so_once(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_gated_runs_and_says_so_once(run: Run) -> None:
     program = "import json, torch\nprint(json.dumps(torch.ones(3, device='cuda').sum().item()))"
-    shown, said = run(tmp_path, program, GPUYARD_GATE_LEVEL="99")
+    shown, said = run(program, gate_level="99")
     assert shown == pytest.approx(3.0)
     assert said.count("this program is not gated: GPUYARD_GATE_LEVEL") == 1
 
@@ -90,11 +83,11 @@ print(json.dumps([after - before for before, after in zip(launches, launches[1:]
 """
 
 
-def test_behind_the_gate_a_pass_that_the_host_is_too_slow_for_stays_many_launches(tmp_path: Path) -> None:
+def test_behind_the_gate_a_pass_that_the_host_is_too_slow_for_stays_many_launches(run: Run) -> None:
     """As one launch nobody could get in between; whoever wants that can still ask for it."""
-    shown, _ = run(tmp_path, PASSES)
+    shown, _ = run(PASSES)
     assert set(shown) == {20}
-    asked_for, _ = run(tmp_path, PASSES, GPUYARD_GRANULARITY="pass")
+    asked_for, _ = run(PASSES, granularity="pass")
     assert asked_for[-1] == 1
 
 
@@ -109,12 +102,12 @@ print(json.dumps([mine.jobs_begun, mine.jobs_done, mine.active]))
 """
 
 
-def test_a_job_goes_on_over_results_that_are_read_in_its_middle(tmp_path: Path) -> None:
-    assert run(tmp_path, HELD, GPUYARD_GATE_HOLD="1")[0] == [1, 0, True]
-    assert run(tmp_path, HELD)[0] == [10, 10, False]
+def test_a_job_goes_on_over_results_that_are_read_in_its_middle(run: Run) -> None:
+    assert run(HELD, gate_hold="1")[0] == [1, 0, True]
+    assert run(HELD)[0] == [10, 10, False]
 
 
 @pytest.mark.parametrize("hold", ["-1", "soon", "1.5", "nan"])
-def test_a_hold_that_is_none_is_said(hold: str, tmp_path: Path) -> None:
+def test_a_hold_that_is_none_is_said(hold: str, run: Run) -> None:
     program = "print(1)\nimport torch; torch.ones(3, device='cuda')"
-    assert "GPUYARD_GATE_HOLD is no number of seconds from 0 to 1" in run(tmp_path, program, GPUYARD_GATE_HOLD=hold)[1]
+    assert "GPUYARD_GATE_HOLD is no number of seconds from 0 to 1" in run(program, gate_hold=hold)[1]

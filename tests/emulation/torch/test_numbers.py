@@ -37,16 +37,16 @@ def train(device, width, scaled):
 """
 
 
-def test_computing_for_real_gives_the_host_s_numbers(run: Run) -> None:
+def test_computing_for_real_gives_the_host_s_numbers(forked: Run) -> None:
     program = TRAINING + "print(json.dumps([train(d, 100, s) for s in (False, True) for d in ('cpu', 'cuda')]))"
-    plain, computed, plain_scaled, computed_scaled = json.loads(run(program, compute="1", clock="virtual").stdout)
+    plain, computed, plain_scaled, computed_scaled = json.loads(forked(program, compute="1", clock="virtual").stdout)
     assert computed == pytest.approx(plain, rel=1e-4)
     assert computed_scaled == pytest.approx(plain_scaled, rel=1e-4)
     assert plain[5] < plain[0], "it learns"
 
 
-def test_large_models_follow_the_user_s_curve_and_the_numbers_of_small_ones_are_real(run: Run) -> None:
+def test_large_models_follow_the_user_s_curve_and_the_numbers_of_small_ones_are_real(forked: Run) -> None:
     program = TRAINING + "print(json.dumps([train(d, w, True) for d, w in (('cuda', 100), ('cpu', 9), ('cuda', 9))]))"
-    large, plain, small = json.loads(run(program, loss="3,2,1.5", clock="virtual").stdout)
+    large, plain, small = json.loads(forked(program, loss="3,2,1.5", clock="virtual").stdout)
     assert large[:6] == [3.0, 2.0, 1.5, 1.5, 1.5, 1.5], "it stays at the curve's end"
     assert small == pytest.approx(plain, rel=1e-4)

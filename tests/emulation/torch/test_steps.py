@@ -31,55 +31,55 @@ print(json.dumps(times))
 
 
 def train(
-    run: Run, model: str, batches: list[int], sides: tuple[int, int] = (224, 224), **settings: str
+    forked: Run, model: str, batches: list[int], sides: tuple[int, int] = (224, 224), **settings: str
 ) -> list[float]:
     program = TRAINING.replace("MODEL", model).replace("BATCHES", str(batches)).replace("SIDES", str(sides))
-    done = run(program, **{"clock": "device", **settings})
+    done = forked(program, **{"clock": "device", **settings})
     times: list[float] = json.loads(done.stdout.splitlines()[-1])
     return times
 
 
-def test_every_step_takes_what_its_profile_says_from_the_first_on(run: Run) -> None:
+def test_every_step_takes_what_its_profile_says_from_the_first_on(forked: Run) -> None:
     batches = [64, 64, 24, 64]
-    times = train(run, "vgg11", batches)
+    times = train(forked, "vgg11", batches)
     expected = [find_step_profile("V100", "vgg11").at(batch).step_s for batch in batches]
     assert times == pytest.approx(expected, rel=1e-3)
 
 
-def test_another_input_size_is_not_what_was_profiled(run: Run) -> None:
-    small = train(run, "vgg11", [64, 64], sides=(64, 64))[-1]
+def test_another_input_size_is_not_what_was_profiled(forked: Run) -> None:
+    small = train(forked, "vgg11", [64, 64], sides=(64, 64))[-1]
     assert small < 0.5 * find_step_profile("V100", "vgg11").at(64).step_s
 
 
-def test_a_profile_can_be_declined(run: Run) -> None:
-    times = train(run, "vgg11", [64, 64], profile="none", granularity="op")
+def test_a_profile_can_be_declined(forked: Run) -> None:
+    times = train(forked, "vgg11", [64, 64], profile="none", granularity="op")
     expected = find_step_profile("V100", "vgg11").at(64).step_s
     assert times[-1] != pytest.approx(expected, rel=1e-3)
     assert times[-1] == pytest.approx(expected, rel=0.6)
 
 
-def test_a_model_inside_another_is_recognised(run: Run) -> None:
+def test_a_model_inside_another_is_recognised(forked: Run) -> None:
     program = TRAINING.replace(
         "model = torchvision.models.MODEL(num_classes=10).cuda()",
         "model = torch.nn.Sequential(torchvision.models.vgg11(), torch.nn.Identity()).cuda()",
     )
-    done = run(program.replace("BATCHES", "[32, 32]").replace("SIDES", "(224, 224)"), clock="device")
+    done = forked(program.replace("BATCHES", "[32, 32]").replace("SIDES", "(224, 224)"), clock="device")
     expected = find_step_profile("V100", "vgg11").at(32).step_s
     assert json.loads(done.stdout.splitlines()[-1]) == pytest.approx([expected, expected], rel=1e-3)
 
 
-def test_jitter_varies_steps_and_the_seed_repeats_them(run: Run) -> None:
+def test_jitter_varies_steps_and_the_seed_repeats_them(forked: Run) -> None:
     batches = [64] * 8
-    first, again = (train(run, "vgg11", batches, jitter="0.05", seed="7") for _ in range(2))
-    other = train(run, "vgg11", batches, jitter="0.05", seed="8")
+    first, again = (train(forked, "vgg11", batches, jitter="0.05", seed="7") for _ in range(2))
+    other = train(forked, "vgg11", batches, jitter="0.05", seed="8")
     assert first == pytest.approx(again, rel=1e-3)
     assert first != pytest.approx(other, rel=1e-3)
     mean = sum(first) / len(first)
     assert 0.005 < max(abs(time / mean - 1) for time in first) < 0.25
 
 
-def test_the_first_step_may_be_slower(run: Run) -> None:
-    times = train(run, "vgg11", [64, 64, 64], warm_up="5")
+def test_the_first_step_may_be_slower(forked: Run) -> None:
+    times = train(forked, "vgg11", [64, 64, 64], warm_up="5")
     assert times[0] == pytest.approx(5 * times[1], rel=0.01)
     assert times[1] == pytest.approx(times[2], rel=0.01)
 
@@ -104,9 +104,9 @@ print(json.dumps({
 """
 
 
-def test_short_passes_become_one_wait_of_the_same_duration_memory_and_gradients(run: Run) -> None:
+def test_short_passes_become_one_wait_of_the_same_duration_memory_and_gradients(forked: Run) -> None:
     whole, pieces = (
-        json.loads(run(TINY, clock="virtual", granularity=how).stdout.splitlines()[-1]) for how in ("auto", "op")
+        json.loads(forked(TINY, clock="virtual", granularity=how).stdout.splitlines()[-1]) for how in ("auto", "op")
     )
     assert whole["short"] == "Sequential"
     assert pieces["short"] == ""
@@ -116,16 +116,16 @@ def test_short_passes_become_one_wait_of_the_same_duration_memory_and_gradients(
     assert whole["peak"] == pytest.approx(pieces["peak"], rel=0.05)
 
 
-def test_a_model_without_a_profile_is_named_once_with_the_error_to_expect(run: Run) -> None:
-    done = run(TINY, clock="virtual")
+def test_a_model_without_a_profile_is_named_once_with_the_error_to_expect(forked: Run) -> None:
+    done = forked(TINY, clock="virtual")
     (line,) = [line for line in done.stderr.splitlines() if "no profile" in line]
     assert "Sequential on V100" in line
     assert "op-class" in line
     assert "%" in line
 
 
-def test_models_can_be_pickled_whole(run: Run, tmp_path: Path) -> None:
-    run(
+def test_models_can_be_pickled_whole(forked: Run, tmp_path: Path) -> None:
+    forked(
         """
         import copy, torch, torchvision
         model = torchvision.models.resnet18().cuda()
