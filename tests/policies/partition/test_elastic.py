@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.builders import examples
 from tests.policies.partition.original import FIVE, FIVE_COLUMNS, SLO_MS, asked, gpus, known, rows, service, task_lists
@@ -37,6 +37,20 @@ def broken(plan: PartitionPlan, services: list[Service], cluster: Cluster) -> li
 
 def served(plan: PartitionPlan, service_id: str) -> float:
     return sum(turn.batch / each.period_s for each in plan.slices for turn in each.turns if turn.service == service_id)
+
+
+def network_is_full(plan: PartitionPlan, services: list[Service], service_id: str) -> bool:
+    """Whether some GPU that serves it would take in more than its network does if its turns got what they can do."""
+    rates = {str(each.service_id): each for each in services}
+    gbit: dict[tuple[str, int], float] = defaultdict(float)
+    for part in plan.slices:
+        for turn in part.turns:
+            able, asked_for = served(plan, str(turn.service)), rates[str(turn.service)]
+            rate = turn.batch / part.period_s * min(1.0, asked_for.rate_per_s / able)
+            bits = 8 * serving_gpu("RTX2080Ti").models[asked_for.model].input_bytes
+            gbit[part.node, part.gpu] += rate * bits / 2**30
+    mine = {(part.node, part.gpu) for part in plan.slices for turn in part.turns if str(turn.service) == service_id}
+    return any(gbit[place] > 3.0 for place in mine)
 
 
 @st.composite
@@ -75,6 +89,9 @@ def test_no_plan_does_with_fewer_gpus_than_are_said_to_be_needed_at_the_least(
 @given(
     some_services(), st.integers(1, 2), st.integers(0, 1), st.sampled_from([Elastic, Squishy, GreedySlices, Exhaustive])
 )
+@example(  # its slices do 734.9 a second; the network lets in 668.7
+    services=[Service("mnasnet", "mnasnet1_0", 669.0, 31.0)], first=1, second=0, policy=Elastic
+)
 def test_every_plan_keeps_what_it_promises(
     services: list[Service], first: int, second: int, policy: type[Elastic]
 ) -> None:
@@ -95,7 +112,9 @@ def test_every_plan_keeps_what_it_promises(
             assert served(plan, str(each.service_id)) >= each.rate_per_s * (1 - 1e-6)
         elif plan.unserved[each.service_id]:
             placed = served(plan, str(each.service_id)) + plan.unserved[each.service_id]
-            assert placed == pytest.approx(each.rate_per_s)  # nothing is missing that a slice does
+            if not network_is_full(plan, services, str(each.service_id)):
+                assert placed == pytest.approx(each.rate_per_s)  # nothing is missing that a slice does
+            assert placed >= each.rate_per_s * (1 - 1e-6)
 
 
 @settings(max_examples=examples(8))
