@@ -57,6 +57,8 @@ def test_all_manifests_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -
         (("extender", "--listen", "here"), "is not HOST:PORT"),
         (("extender", "--listen", "127.0.0.1:0", "--tls-cert", "a"), "go together"),
         (("extender", "--listen", "127.0.0.1:0", "--client-ca", "a"), "go together"),
+        (("extender", "--multiplex", "pairwise"), "a scheduler asks about one pod at a time"),
+        (("extender", "--multiplex", "interferense"), "Did you mean"),
         (("extender", "--listen", "127.0.0.1:0", "--tls-cert", "a", "--tls-key", "b"), "cannot be used for TLS"),
         (("device-plugin", "--emulated", "4xNothing", "--node", "n1"), "Nothing"),
         (("device-plugin", "--emulated", "V100", "--node", "n1", "--speed", "-1"), "is not a positive number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.kube.api_server import ApiStandIn, api_server
@@ -10,23 +11,24 @@ from tests.kube.builders import node, pod
 
 from gpuyard.kube import names
 from gpuyard.kube.asking_again import AskingAgain
-from gpuyard.kube.choosing import interference_harm
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.extender import Extender
+from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 
 class Waiting:
     """A node that is full, and a pod that was refused there."""
 
-    def __init__(self, server: ApiStandIn) -> None:
+    def __init__(self, server: ApiStandIn, policy: str = "interference", memory: int = 9) -> None:
         self.server, self.leads, self.notes = server, True, list[str]()
         self.state = ClusterState(self.notes.append)
-        self.extender = Extender(server.api, self.state, interference_harm(InterferenceModel()))
-        self.again = AskingAgain(server.api, self.state, lambda: self.leads, self.notes.append, lambda: 7)
+        judge = PodJudge(sharing_rule(policy), InterferenceModel())
+        self.extender = Extender(server.api, self.state, judge)
+        self.again = AskingAgain(server.api, self.state, judge, lambda: self.leads, self.notes.append, lambda: 7)
         server.add_node(node("n1", 16))
         server.add_pod(pod("there", memory=10, node="n1", devices="0", phase="Running"))
-        server.add_pod(pod("waits", memory=9))
+        server.add_pod(pod("waits", memory=memory))
         self.sync()
         self.ask()
 
@@ -34,14 +36,19 @@ class Waiting:
         self.state.of_nodes.replace(self.server.api.get("/api/v1/nodes")["items"])
         self.state.of_pods.replace(self.server.api.get("/api/v1/pods")["items"])
 
-    def ask(self) -> None:
-        self.extender.filter({"Pod": self.server.pod("waits"), "NodeNames": ["n1"]})
+    def ask(self) -> dict[str, Any]:
+        return self.extender.filter({"Pod": self.server.pod("waits"), "NodeNames": ["n1"]})
 
 
 @pytest.fixture
-def waiting() -> Iterator[Waiting]:
-    with api_server() as server:
-        yield Waiting(server)
+def server() -> Iterator[ApiStandIn]:
+    with api_server() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+def waiting(server: ApiStandIn) -> Waiting:
+    return Waiting(server)
 
 
 def test_nobody_is_marked_while_there_is_no_room(waiting: Waiting) -> None:
@@ -87,3 +94,13 @@ def test_only_the_leader_marks_and_what_cannot_be_marked_is_told(waiting: Waitin
     waiting.server.fails = lambda method, path: 403 if method == "PATCH" else None
     assert waiting.again.step() == ["lab/waits"]
     assert "cannot be marked" in waiting.notes[-1]
+
+
+def test_a_pod_that_the_policy_refuses_is_told_why_and_not_marked_until_it_would_go(server: ApiStandIn) -> None:
+    waiting = Waiting(server, "exclusive", memory=2)
+    answer = waiting.ask()
+    assert answer["FailedNodes"] == {"n1": "its memory would fit, but GPUs are not shared"}
+    assert answer["FailedAndUnresolvableNodes"] == {}
+    assert waiting.again.step() == []
+    waiting.state.of_pods.change(server.pod("there"), gone=True)
+    assert waiting.again.step() == ["lab/waits"]

@@ -10,11 +10,12 @@ from tests.kube.builders import gpus, pod
 
 from gpuyard.core.errors import LedgerError
 from gpuyard.kube.books import GpuBooks, books_of
-from gpuyard.kube.choosing import choose, interference_harm
+from gpuyard.kube.choosing import choose
+from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.objects import GpuPod, GpuRequest, YardNode, read_pod
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
-HARM = interference_harm(InterferenceModel())
+JUDGE = PodJudge(sharing_rule("interference"), InterferenceModel())
 
 
 def there(name: str, memory: int = 0, devices: str = "0", chosen_at: int = 1, whole: int = 0) -> GpuPod:
@@ -118,7 +119,7 @@ class Cluster(RuleBasedStateMachine):
         request = GpuRequest(whole=whole) if whole else GpuRequest(memory_gib=memory)
         new = replace(read_pod(pod(f"p{self.clock}")), request=request)
         node = data.draw(st.sampled_from(sorted(self.nodes)))
-        chosen = choose(new, self.books.open_gpus(node), HARM)
+        chosen = choose(self.books.open_gpus(node), JUDGE.places(new))
         if chosen:
             placed = self.books.reserve(new, node, chosen, self.clock)
             if data.draw(st.booleans()):

@@ -11,9 +11,9 @@ from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import Manifest, node, pod
 
 from gpuyard.kube import names
-from gpuyard.kube.choosing import interference_harm
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.extender import Extender
+from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 
@@ -29,7 +29,7 @@ class Yard:
         """Forget everything, as a new process."""
         self.state = ClusterState(self.notes.append)
         self.extender = Extender(
-            self.server.api, self.state, interference_harm(InterferenceModel()),
+            self.server.api, self.state, PodJudge(sharing_rule("interference"), InterferenceModel()),
             leads=lambda: self.leads, now_ns=lambda: 42, clock=lambda: self.time,
         )  # fmt: skip
 

@@ -18,13 +18,13 @@ from tests.kube.waiting import until
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.certificates import make_certificates
-from gpuyard.kube.choosing import interference_harm
 from gpuyard.kube.extender_server import ExtenderServer, server_tls
+from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.run_extender import ExtenderSettings, running_extender
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 BROKEN = (ssl.SSLError, ConnectionError, http.client.BadStatusLine)
-HARM = interference_harm(InterferenceModel())
+JUDGE = PodJudge(sharing_rule("interference"), InterferenceModel())
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def cluster() -> Iterator[ApiStandIn]:
 def test_a_scheduler_can_filter_prioritise_and_bind_what_comes_while_it_runs(cluster: ApiStandIn) -> None:
     asked = {"Pod": pod("a", memory=12), "NodeNames": ["n1", "n2"]}
     settings = ExtenderSettings(port=0, namespace="gpuyard", identity="me")
-    with running_extender(cluster.api, HARM, settings, print) as server, asking(server) as connection:
+    with running_extender(cluster.api, JUDGE, settings, print) as server, asking(server) as connection:
         until(lambda: ask(connection, "GET", "/readyz")[0] == 200)
         cluster.add_node(node("n2", 8, 12))
         cluster.add_pod(pod("a", memory=12))
@@ -77,7 +77,7 @@ def test_a_scheduler_can_filter_prioritise_and_bind_what_comes_while_it_runs(clu
 
 
 def test_what_is_no_json_is_an_error_in_the_answer_and_what_is_no_call_is_not_found(cluster: ApiStandIn) -> None:
-    with running_extender(cluster.api, HARM, ExtenderSettings(port=0), print) as server, asking(server) as connection:
+    with running_extender(cluster.api, JUDGE, ExtenderSettings(port=0), print) as server, asking(server) as connection:
         status, answer = ask(connection, "POST", "/filter", b"{nonsense")
         assert (status, bool(answer["Error"])) == (200, True)
         assert ask(connection, "POST", "/preempt", {})[0] == 404
@@ -96,7 +96,7 @@ def test_the_one_replica_that_leads_is_marked_and_the_other_binds_nothing(cluste
     with ExitStack() as running:
         for name in "ab":
             settings = ExtenderSettings(port=0, namespace="gpuyard", identity=name, pod=name)
-            server = running.enter_context(running_extender(cluster.api, HARM, settings, print))
+            server = running.enter_context(running_extender(cluster.api, JUDGE, settings, print))
         connection = running.enter_context(asking(server))
         until(lambda: ask(connection, "GET", "/readyz")[0] == 200)
         binding = {"PodName": "train", "PodNamespace": "lab", "PodUID": "uid-train", "Node": "n1"}
@@ -119,7 +119,7 @@ def test_only_who_shows_a_certificate_of_the_cluster_s_may_ask(cluster: ApiStand
     stranger = ssl.create_default_context(cafile=str(secrets / "ca.crt"))
     scheduler = ssl.create_default_context(cafile=str(secrets / "ca.crt"))
     scheduler.load_cert_chain(secrets / "client.crt", secrets / "client.key")
-    with running_extender(cluster.api, HARM, settings, print) as server:
+    with running_extender(cluster.api, JUDGE, settings, print) as server:
         with asking(server, scheduler) as connection:
             assert ask(connection, "POST", "/filter", {"Pod": pod("a"), "NodeNames": []})[0] == 200
         with asking(server, stranger) as connection:
@@ -136,7 +136,7 @@ def test_a_certificate_of_another_cluster_is_refused(cluster: ApiStandIn, secret
     other = ssl.create_default_context(cafile=str(secrets / "ca.crt"))
     other.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
     tls = server_tls(secrets / "tls.crt", secrets / "tls.key", secrets / "ca.crt")
-    with running_extender(cluster.api, HARM, ExtenderSettings(port=0, tls=tls), print) as server:
+    with running_extender(cluster.api, JUDGE, ExtenderSettings(port=0, tls=tls), print) as server:
         connection = http.client.HTTPSConnection("127.0.0.1", server.server_port, context=other)
         with pytest.raises(BROKEN):
             ask(connection, "POST", "/filter", {})
@@ -144,10 +144,10 @@ def test_a_certificate_of_another_cluster_is_refused(cluster: ApiStandIn, secret
 
 
 def test_a_port_that_is_taken_is_one_line(cluster: ApiStandIn) -> None:
-    with running_extender(cluster.api, HARM, ExtenderSettings(port=0), print) as server:
+    with running_extender(cluster.api, JUDGE, ExtenderSettings(port=0), print) as server:
         taken = ExtenderSettings(port=server.server_port)
         with (
             pytest.raises(InputError, match="cannot be listened on"),
-            running_extender(cluster.api, HARM, taken, print),
+            running_extender(cluster.api, JUDGE, taken, print),
         ):
             pass

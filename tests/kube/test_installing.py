@@ -60,6 +60,13 @@ def test_no_secret_stands_in_an_argument_or_a_variable() -> None:
     }
 
 
+def test_the_extender_decides_by_the_policy_of_the_values() -> None:
+    made_of = made("Deployment", "gpuyard-extender", values=Values(multiplex="best-fit"))
+    (container,) = made_of["spec"]["template"]["spec"]["containers"]
+    command = [*container["command"], *container.get("args", [])]
+    assert command[command.index("--multiplex") + 1] == "best-fit"
+
+
 def test_the_scheduler_asks_about_our_resources_and_those_of_iadeep_over_tls() -> None:
     config = json.loads(made("ConfigMap", "gpuyard-scheduler")["data"]["config.yaml"])
     (extender,) = config["extenders"]

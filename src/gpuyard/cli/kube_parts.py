@@ -13,7 +13,7 @@ import typer
 from gpuyard.cli.output import say
 
 if TYPE_CHECKING:
-    from gpuyard.kube.choosing import Harm
+    from gpuyard.kube.judging import PodJudge
 
 Kubeconfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="How to reach the cluster; by default as kubectl and pods do.")
@@ -34,6 +34,9 @@ def extender(
     observations: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to place tasks by.")
     ] = None,
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy by which tasks share GPUs, as in a simulation.")
+    ] = "interference",
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Answer kube-scheduler: which nodes have room for a pod, how good each is, and bind it to a GPU there.
@@ -52,9 +55,10 @@ def extender(
     if (tls_cert is None) != (tls_key is None) or (client_ca and not tls_cert):
         raise InputError("go together: a certificate and its key, and --client-ca with both", field="tls_cert, tls_key")
     tls = server_tls(tls_cert, tls_key, client_ca) if tls_cert and tls_key else None
+    judge = _judge(multiplex, observations)
     me = f"{socket.gethostname()}-{os.getpid()}"
     settings = ExtenderSettings(host.strip("[]"), int(port), tls, lease_namespace, me, os.environ.get("POD_NAME", ""))
-    with running_extender(Api(find_access(kubeconfig)), _harm(observations), settings, say) as server:
+    with running_extender(Api(find_access(kubeconfig)), judge, settings, say) as server:
         say(f"answering the scheduler at {'https' if tls else 'http'}://{host}:{server.server_port}")
         signal.pause()
 
@@ -123,9 +127,10 @@ def node(
         daemon.run()
 
 
-def _harm(observations: Path | None) -> Harm:
-    from gpuyard.kube.choosing import interference_harm
+def _judge(multiplex: str, observations: Path | None) -> PodJudge:
+    from gpuyard.kube.judging import PodJudge, sharing_rule
     from gpuyard.policies.multiplex.interference import InterferenceModel
     from gpuyard.policies.multiplex.observation_files import read_observations
 
-    return interference_harm(read_observations(observations) if observations else InterferenceModel())
+    known = read_observations(observations) if observations else InterferenceModel()
+    return PodJudge(sharing_rule(multiplex), known)

@@ -13,8 +13,9 @@ from collections.abc import Callable
 
 from gpuyard.kube import names
 from gpuyard.kube.api import Api, ApiError, pod_path
-from gpuyard.kube.choosing import why_not
+from gpuyard.kube.choosing import why_no_place
 from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.judging import PodJudge
 
 LOOK_S = 0.25
 AGAIN_S = 5.0
@@ -28,11 +29,13 @@ class AskingAgain:
         self,
         api: Api,
         state: ClusterState,
+        judge: PodJudge,
         leads: Callable[[], bool],
         say: Callable[[str], None],
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        self._api, self._state, self._leads, self._say, self._now_ns = api, state, leads, say, now_ns
+        self._api, self._state, self._judge = api, state, judge
+        self._leads, self._say, self._now_ns = leads, say, now_ns
         self._over = threading.Event()
 
     def start(self) -> None:
@@ -51,9 +54,9 @@ class AskingAgain:
         with self._state.lock:
             open_gpus = [self._state.books.open_gpus(node) for node in self._state.books.nodes]
             fitting = [
-                pod
-                for pod in self._state.refused.values()
-                if any(why_not(pod.request, gpus) is None for gpus in open_gpus)
+                places.pod
+                for places in map(self._judge.places, self._state.refused.values())
+                if any(why_no_place(gpus, places) is None for gpus in open_gpus)
             ]
             for pod in fitting:
                 del self._state.refused[pod.uid]

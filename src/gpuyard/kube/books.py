@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.errors import LedgerError
@@ -19,6 +20,13 @@ from gpuyard.policies.multiplex.interference import Usage
 GB_OF_GIB = 2**30 / 1e9
 
 
+class PodOnGpu(NamedTuple):
+    """A pod on a GPU, as far as it matters to others there."""
+
+    usage: Usage
+    memory_gib: int
+
+
 @dataclass(frozen=True)
 class OpenGpu:
     """A GPU as whoever places a pod sees it."""
@@ -27,7 +35,7 @@ class OpenGpu:
     gpu: YardGpu
     free_gib: int
     """0 where nobody may come, whatever is free: it is out of order, or who is there does not fit."""
-    residents: tuple[Usage, ...]
+    residents: tuple[PodOnGpu, ...]
     """Sorted; of one book, equal ones are the same object."""
 
     @property
@@ -48,7 +56,7 @@ class GpuBooks:
         self._disputes: dict[str, dict[str, str]] = {}
         """By node and uid, why a pod that is there is not in the ledger."""
         self._views: dict[str, tuple[OpenGpu, ...]] = {}
-        self._mixes: dict[tuple[Usage, ...], tuple[Usage, ...]] = {}
+        self._mixes: dict[tuple[PodOnGpu, ...], tuple[PodOnGpu, ...]] = {}
         """Each company that was ever on a GPU: equal ones are one object, so that they are quickly told apart."""
 
     @property
@@ -146,12 +154,12 @@ class GpuBooks:
     def _open(self, node: str, gpu: YardGpu) -> OpenGpu:
         pods = self._on_node.get(node, {}).values()
         here = [pod for pod in pods if gpu.index in pod.devices]
-        taken = sum(gpu.memory_gib if pod.request.whole else pod.request.memory_gib for pod in here)
+        mix = tuple(sorted(on_gpu(pod, gpu) for pod in here))
+        taken = sum(each.memory_gib for each in mix)
         disputed = self._disputes.get(node, {})
         touching = (pod.uid for pod in pods if not pod.devices or gpu.index in pod.devices)
         closed = not gpu.healthy or any(uid in disputed for uid in touching)
         free = 0 if closed else max(gpu.memory_gib - taken, 0)
-        mix = tuple(sorted(pod.usage for pod in here))
         return OpenGpu(node, gpu, free, self._mixes.setdefault(mix, mix))
 
     def _enter(self, pod: GpuPod) -> None:
@@ -200,6 +208,11 @@ def _part(node: str, index: int, request: GpuRequest, memory_gib: int) -> Part:
     """A whole GPU with all of its memory, or memory of one that is shared."""
     taken = memory_gib if request.whole else request.memory_gib
     return Part(_ledger_node(node, index), 0, WHOLE if request.whole else 0, taken * GB_OF_GIB)
+
+
+def on_gpu(pod: GpuPod, gpu: YardGpu) -> PodOnGpu:
+    """A pod on one of its GPUs."""
+    return PodOnGpu(pod.usage, gpu.memory_gib if pod.request.whole else pod.request.memory_gib)
 
 
 def _ledger_node(node: str, index: int) -> str:

@@ -1,41 +1,15 @@
-"""Which GPU a pod gets: one that has the memory, and where it does the least harm to all who are on it."""
+"""Which GPU a pod gets: one that has the memory, and where a multiplex policy says that it is best."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Protocol
+from collections.abc import Sequence
 
 from gpuyard.kube.books import OpenGpu
-from gpuyard.kube.objects import GpuPod, GpuRequest
-from gpuyard.policies.multiplex.interference import InterferenceModel, Usage
+from gpuyard.kube.judging import PodPlaces
+from gpuyard.kube.objects import GpuRequest
 
 BEST_SCORE = 10
 """The largest score of the extender's protocol."""
-MOST_MIXES = 65536
-
-
-class Harm(Protocol):
-    """A policy of placement: how much slower all become, together, if a task comes to those who are on a GPU."""
-
-    def __call__(self, task: Usage, residents: tuple[Usage, ...], gpu_kind: str) -> float:
-        """Return the expected loss, from 0 on: 0.5 is half as long again for one of them."""
-        ...
-
-
-def interference_harm(model: InterferenceModel) -> Harm:
-    """Harm as a model of interference expects it; each mix is worked out once."""
-
-    @lru_cache(maxsize=MOST_MIXES)
-    def total(mix: tuple[Usage, ...], gpu_kind: str) -> float:
-        return model.total(mix, gpu_kind).mean
-
-    def harm(task: Usage, residents: tuple[Usage, ...], gpu_kind: str) -> float:
-        if not residents:
-            return 0.0
-        return max(0.0, total(tuple(sorted((*residents, task))), gpu_kind) - total(tuple(sorted(residents)), gpu_kind))
-
-    return harm
 
 
 def why_not(request: GpuRequest, gpus: Sequence[OpenGpu]) -> str | None:
@@ -64,43 +38,55 @@ def cannot_ever(request: GpuRequest, gpus: Sequence[OpenGpu]) -> str | None:
     return None
 
 
-def choose(pod: GpuPod, gpus: Sequence[OpenGpu], harm: Harm) -> tuple[int, ...]:
+def why_no_place(gpus: Sequence[OpenGpu], places: PodPlaces) -> str | None:
+    """Say why a pod cannot come to a node now, for its memory or by the policy; None if it can."""
+    why = why_not(places.pod.request, gpus)
+    if (
+        why is not None
+        or places.pod.request.whole
+        or any(places.score(each) is not None for each in _fit(gpus, places))
+    ):
+        return why
+    return f"its memory would fit, but {places.rule.refuses_because}"
+
+
+def choose(gpus: Sequence[OpenGpu], places: PodPlaces) -> tuple[int, ...]:
     """The numbers of the GPUs of one node that a pod is to have; none if it does not fit.
 
-    Of GPUs where the harm is the same, that with the least room is taken, so that room for large tasks is left.
+    Of GPUs that are equally good that with the least room is taken, so that room for large tasks is left; but the first
+    where the policy means the first.
     """
-    if why_not(pod.request, gpus) is not None:
+    request, first = places.pod.request, places.rule.first_of_equals
+    if why_not(request, gpus) is not None:
         return ()
-    if pod.request.whole:
-        return tuple(each.gpu.index for each in gpus if each.empty)[: pod.request.whole]
-    best = min(_fitting(pod, gpus), key=lambda each: (_harm(pod, each, harm), each.free_gib, each.gpu.index))
-    return (best.gpu.index,)
+    if request.whole:
+        return tuple(each.gpu.index for each in gpus if each.empty)[: request.whole]
+    scored = ((score, each) for each in _fit(gpus, places) if (score := places.score(each)) is not None)
+    ranked = [(score, 0 if first else each.free_gib, each.gpu.index) for score, each in scored]
+    return (min(ranked)[2],) if ranked else ()
 
 
-def score(pod: GpuPod, gpus: Sequence[OpenGpu], harm: Harm) -> int:
-    """How good a node is for a pod, 0 to 10: 10 where nobody suffers, 0 where it does not fit."""
-    if pod.request.whole or not pod.request.memory_gib:
-        return 0 if why_not(pod.request, gpus) else BEST_SCORE
-    harms = [_harm(pod, each, harm) for each in _fitting(pod, gpus)]
-    return max(1, round(BEST_SCORE / (1.0 + min(harms)))) if harms else 0
+def scores(nodes: Sequence[Sequence[OpenGpu]], places: PodPlaces) -> list[int]:
+    """How good each node is for a pod beside the others: 10 for the best alone, down to 1; 0 where it cannot go."""
+    found = [_node_score(gpus, places) for gpus in nodes]
+    fit = [each for each in found if each is not None]
+    best, worst = min(fit, default=0.0), max(fit, default=0.0)
+    return [0 if each is None else _of_ten(each, best, worst) for each in found]
 
 
-def once_each(harm: Harm) -> Harm:
-    """The same for one task and GPUs of one book, where equal company is one object: each is asked about once."""
-    known: dict[tuple[int, str], float] = {}
-
-    def found(task: Usage, residents: tuple[Usage, ...], gpu_kind: str) -> float:
-        key = (id(residents), gpu_kind)
-        if key not in known:
-            known[key] = harm(task, residents, gpu_kind)
-        return known[key]
-
-    return found
+def _node_score(gpus: Sequence[OpenGpu], places: PodPlaces) -> float | None:
+    if places.pod.request.whole:
+        return None if why_not(places.pod.request, gpus) else 0.0
+    found = [score for each in _fit(gpus, places) if (score := places.score(each)) is not None]
+    return places.node_score(gpus, min(found)) if found else None
 
 
-def _fitting(pod: GpuPod, gpus: Iterable[OpenGpu]) -> list[OpenGpu]:
-    return [each for each in gpus if each.free_gib >= pod.request.memory_gib]
+def _of_ten(score: float, best: float, worst: float) -> int:
+    if score == best:
+        return BEST_SCORE
+    return min(BEST_SCORE - 1, 1 + int((BEST_SCORE - 1) * (worst - score) / (worst - best)))
 
 
-def _harm(pod: GpuPod, where: OpenGpu, harm: Harm) -> float:
-    return harm(pod.usage, where.residents, where.gpu.kind)
+def _fit(gpus: Sequence[OpenGpu], places: PodPlaces) -> list[OpenGpu]:
+    """The GPUs that have the memory."""
+    return [each for each in gpus if each.free_gib >= places.pod.request.memory_gib > 0]

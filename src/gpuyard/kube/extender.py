@@ -14,10 +14,11 @@ from typing import Any
 from gpuyard.core.errors import GpuyardError, InputError, LedgerError
 from gpuyard.kube import names
 from gpuyard.kube.api import Api, ApiError, pod_path
-from gpuyard.kube.books import OpenGpu
-from gpuyard.kube.choosing import Harm, cannot_ever, choose, once_each, score, why_not
+from gpuyard.kube.books import OpenGpu, PodOnGpu, on_gpu
+from gpuyard.kube.choosing import cannot_ever, choose, scores, why_no_place
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.judging import PodJudge
 from gpuyard.kube.objects import GpuPod, read_pod
 
 UNDECIDED_S = 60.0
@@ -37,13 +38,13 @@ class Extender:
         self,
         api: Api,
         state: ClusterState,
-        harm: Harm,
+        judge: PodJudge,
         *,
         leads: Callable[[], bool] = lambda: True,
         now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._api, self._state, self._harm, self._leads = api, state, harm, leads
+        self._api, self._state, self._judge, self._leads = api, state, judge, leads
         self._now_ns, self._clock = now_ns, clock
 
     # Which nodes, and how good
@@ -54,9 +55,9 @@ class Extender:
             pod, asked = read_pod(_of(args, "pod")), _nodes(args)
         except InputError as error:
             return _filtered(None, None, {}, {}, str(error))
-        failed, never = {}, {}
+        failed, never, places = {}, {}, self._judge.places(pod)
         for name, gpus in self._gpus(pod, asked):
-            why = NO_NODE if gpus is None else why_not(pod.request, gpus) if pod.request else None
+            why = NO_NODE if gpus is None else why_no_place(gpus, places) if pod.request else None
             if why is None:
                 continue
             failed[name] = why
@@ -76,8 +77,9 @@ class Extender:
             pod, asked = read_pod(_of(args, "pod")), _nodes(args)
         except InputError:
             return []
-        harm, found = once_each(self._harm), self._gpus(pod, asked)
-        return [{"Host": name, "Score": score(pod, gpus, harm) if gpus and pod.request else 0} for name, gpus in found]
+        nodes = self._gpus(pod, asked)
+        found = scores([gpus or () if pod.request else () for _, gpus in nodes], self._judge.places(pod))
+        return [{"Host": name, "Score": score} for (name, _), score in zip(nodes, found, strict=True)]
 
     def _gpus(self, pod: GpuPod, asked: Iterable[str]) -> list[tuple[str, tuple[OpenGpu, ...] | None]]:
         """The GPUs of each node as they are for this pod: what was promised to itself is free for it."""
@@ -111,7 +113,7 @@ class Extender:
         try:
             self._api.post(f"{pod_path(namespace, name)}/binding", self._binding(placed))
         except ApiError as error:
-            self._judge(placed, error)
+            self._settle(placed, error)
         else:
             self._state.undecided.pop(uid, None)
 
@@ -129,12 +131,13 @@ class Extender:
             if books.node(node) is None:
                 raise BindingError(f"{node} is {NO_NODE}")
             gpus = books.open_gpus(node)
-            devices = choose(pod, gpus, self._harm)
+            places = self._judge.places(pod)
+            devices = choose(gpus, places)
             if not devices:
-                raise BindingError(f"node {node}: {why_not(pod.request, gpus)}")
+                raise BindingError(f"node {node}: {why_no_place(gpus, places)}")
             return books.reserve(pod, node, devices, self._now_ns())
 
-    def _judge(self, placed: GpuPod, error: ApiError) -> None:
+    def _settle(self, placed: GpuPod, error: ApiError) -> None:
         """A binding was refused, or its answer was lost: find out what holds; raises unless it is what was wanted."""
         lost = error.status == 0 or error.status >= SERVER_ERROR
         if lost:
@@ -202,7 +205,7 @@ def _as_for(mine: GpuPod, gpus: tuple[OpenGpu, ...]) -> tuple[OpenGpu, ...]:
         replace(
             each,
             free_gib=each.gpu.memory_gib if mine.request.whole else each.free_gib + mine.request.memory_gib,
-            residents=tuple(_without(each.residents, mine)),
+            residents=_without(each.residents, on_gpu(mine, each.gpu)),
         )
         if each.gpu.index in mine.devices and each.gpu.healthy
         else each
@@ -210,10 +213,10 @@ def _as_for(mine: GpuPod, gpus: tuple[OpenGpu, ...]) -> tuple[OpenGpu, ...]:
     )
 
 
-def _without(residents: tuple[Any, ...], pod: GpuPod) -> list[Any]:
+def _without(residents: tuple[PodOnGpu, ...], one: PodOnGpu) -> tuple[PodOnGpu, ...]:
     left = list(residents)
-    left.remove(pod.usage)
-    return left
+    left.remove(one)
+    return tuple(left)
 
 
 def _of(args: Mapping[str, Any], key: str) -> Any:

@@ -68,6 +68,7 @@ def _budget(values: Values, minor: int) -> JsonObject:
 def _extender(values: Values) -> JsonObject:
     arguments = [
         *("kube", "extender", "--listen", values.listen, "--lease-namespace", values.namespace),
+        *("--multiplex", values.multiplex),
         *("--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key", "--client-ca", f"{TLS}/ca.crt"),
     ]
     probe = {"scheme": "HTTPS", "port": int(values.listen.rpartition(":")[2])}

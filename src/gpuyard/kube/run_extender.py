@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from gpuyard.kube import names
 from gpuyard.kube.api import Api, ApiError, pod_path
 from gpuyard.kube.asking_again import AskingAgain
-from gpuyard.kube.choosing import Harm
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.extender import Extender
 from gpuyard.kube.extender_metrics import ExtenderMetrics
 from gpuyard.kube.extender_server import ExtenderServer
 from gpuyard.kube.following import Following
+from gpuyard.kube.judging import PodJudge
 from gpuyard.kube.lease import LeaderLease
 
 LEASE_NAME = "gpuyard-extender"
@@ -40,7 +40,7 @@ class ExtenderSettings:
 
 @contextmanager
 def running_extender(
-    api: Api, harm: Harm, settings: ExtenderSettings, say: Callable[[str], None]
+    api: Api, judge: PodJudge, settings: ExtenderSettings, say: Callable[[str], None]
 ) -> Iterator[ExtenderServer]:
     """An extender that answers until the block ends."""
     state = ClusterState(say)
@@ -73,7 +73,7 @@ def running_extender(
     def acts() -> bool:
         return leads() and not missing()
 
-    extender, again = Extender(api, state, harm, leads=acts), AskingAgain(api, state, acts, say)
+    extender, again = Extender(api, state, judge, leads=acts), AskingAgain(api, state, judge, acts, say)
     server = ExtenderServer((settings.host, settings.port), extender, ExtenderMetrics(state), missing, settings.tls)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
     for each in follow:

@@ -32,6 +32,8 @@ class Values:
     """How much faster than real time emulated GPUs work."""
     nodeSelector: JsonObject = field(default_factory=lambda: {"gpuyard.io/gpus": "emulated"})  # noqa: N815
     """The nodes that have GPUs, by their labels."""
+    multiplex: str = "interference"
+    """The policy by which tasks share GPUs."""
     replicas: int = 2
     """Of the extender and of the scheduler: one leads, the others wait."""
     hostNetwork: bool = False  # noqa: N815

@@ -112,7 +112,9 @@ def _why_it_waits(item: dict[str, Any], pod: GpuPod, view: ClusterView) -> list[
     if not gpus:
         return [*said, "No node has GPUs of gpuyard. 'gpuyard kube status' shows which there are."]
     for name, found in gpus.items():
-        said.append(f"node {name}: {why_not(pod.request, found) or 'has room; the scheduler has not bound it yet'}.")
+        said.append(
+            f"node {name}: {why_not(pod.request, found) or 'has the memory; the scheduler has not bound it yet'}."
+        )
     if all(cannot_ever(pod.request, found) for found in gpus.values()):
         said.append("No node could take it even if it were empty: ask for less, or add larger GPUs.")
     elif all(why_not(pod.request, found) for found in gpus.values()):

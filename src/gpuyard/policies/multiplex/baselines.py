@@ -28,6 +28,8 @@ class ExclusiveGpus(SharingRule):
 class SharedFirstFit(SharingRule):
     """The first GPU whose memory has room."""
 
+    first_of_equals: ClassVar[bool] = True
+
     def score(self, room: SharedRoom) -> float:  # noqa: ARG002  the first of equals is taken
         """All are equal."""
         return 0.0
@@ -73,6 +75,7 @@ class TuningOnly(SharingRule):
     """The first empty GPU, or else the first with room, and batch sizes are tuned."""
 
     tunes: ClassVar[bool] = True
+    first_of_equals: ClassVar[bool] = True
 
     def score(self, room: SharedRoom) -> float:
         """Empty ones first."""

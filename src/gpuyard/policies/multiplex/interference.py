@@ -41,6 +41,9 @@ as often within one and two deviations as they should."""
 BATCH_EXPONENT = 0.5
 """A task disturbs by its relative batch size to this power: an assumption, which nobody has measured."""
 
+MOST_MIXES = 65536
+"""Of so many it is kept what they are to expect."""
+
 
 class Usage(NamedTuple):
     """One of the tasks on a GPU, and how much it uses of it when it is alone."""
@@ -99,7 +102,14 @@ class InterferenceModel:
 
     def slowdowns(self, mix: Sequence[Usage], gpu: str = "") -> list[ExpectedSlowdown]:
         """Return what each task of a mix is to expect."""
-        return [self._slowdown(mix, (position,), gpu) for position in range(len(mix))]
+        key = (tuple(mix), gpu)
+        found = self._expected.get(key)
+        if found is None:
+            found = tuple(self._slowdown(mix, (position,), gpu) for position in range(len(mix)))
+            if len(self._expected) >= MOST_MIXES:
+                self._expected.clear()
+            self._expected[key] = found
+        return list(found)
 
     def total(self, mix: Sequence[Usage], gpu: str = "") -> ExpectedSlowdown:
         """Return the sum of what all tasks of a mix are to expect."""
@@ -117,6 +127,10 @@ class InterferenceModel:
             across = _covariance([effect], self._known)
             self._effect_means[effect] = float(USUAL_EFFECT + (across @ self._posterior.weights)[0])
         return self._effect_means[effect]
+
+    @cached_property
+    def _expected(self) -> dict[tuple[Mix, str], tuple[ExpectedSlowdown, ...]]:
+        return {}
 
     @cached_property
     def _effect_means(self) -> dict[_Effect, float]:

@@ -23,6 +23,8 @@ class SharingRule(ABC):
     """Why a task waits although its memory would fit, in words."""
     tells_equal_gpus_apart: ClassVar[bool] = False
     """Whether GPUs of one type with the same company may be judged differently."""
+    first_of_equals: ClassVar[bool] = False
+    """Whether, of places that are equally good, the first is meant and not any."""
 
     def allows(self, room: SharedRoom) -> bool:  # noqa: ARG002  memory and type are looked at before
         """Whether the task may go there; that it fits into memory is certain."""

@@ -24,6 +24,7 @@ class _Published(SharingRule):
     """An empty GPU at once, or else the one with the least predicted sum of slowdowns."""
 
     refuses_because: ClassVar[str] = ALL_BUSY
+    first_of_equals: ClassVar[bool] = True
 
     def allows(self, room: SharedRoom) -> bool:
         """GPUs that are as good as busy all the time are left out."""
