@@ -1,5 +1,7 @@
 """Which GPU a pod gets."""
 
+from pathlib import Path
+
 import pytest
 from tests.kube.builders import gpus, pod
 
@@ -86,11 +88,12 @@ def test_many_tasks_of_an_unknown_kind_are_spread_before_they_share() -> None:
     assert [len(each.residents) for each in books.open_gpus("n1")] == [2, 2, 2]
 
 
+OWN = f"{Path(__file__).parents[2]}/examples/yard_policies.py:SameModel"
 COMPANIES = (((LOUD, 12),), ((QUIET, 2),), ((QUIET, 6), (LOUD, 2)), ())
 """Those on each GPU of node n1, with their memory, and then of n2 the same from the last to the first."""
 
 
-@pytest.mark.parametrize("name", [name for name in MULTIPLEXERS.names if name != "pairwise"])
+@pytest.mark.parametrize("name", [*(name for name in MULTIPLEXERS.names if name != "pairwise"), OWN])
 @pytest.mark.parametrize("memory", [4, 12])
 @pytest.mark.parametrize("there", [COMPANIES, COMPANIES[:3]], ids=["one idle", "all busy"])
 def test_a_pod_gets_the_gpu_that_a_task_gets_in_a_simulation(

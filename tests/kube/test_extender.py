@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from math import nan
 from typing import Any
 
 import pytest
@@ -11,10 +12,13 @@ from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import Manifest, node, pod
 
 from gpuyard.kube import names
+from gpuyard.kube.asking_again import AskingAgain
 from gpuyard.kube.cluster_state import ClusterState
 from gpuyard.kube.extender import Extender
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.multiplex.rule import SharingRule
+from gpuyard.policies.multiplex.shared_gpus import SharedRoom
 
 
 class Yard:
@@ -94,6 +98,39 @@ def test_whole_nodes_go_in_and_come_out(yard: Yard) -> None:
 def test_fields_may_be_written_in_any_case(yard: Yard) -> None:
     yard.sync()
     assert yard.extender.filter({"pod": pod(memory=1), "nodenames": ["n1"]})["NodeNames"] == ["n1"]
+
+
+class Failing(SharingRule):
+    """A policy of somebody's own that fails, or answers what cannot be compared."""
+
+    def __init__(self, answer: float | None) -> None:
+        self._answer = answer
+
+    def score(self, room: SharedRoom) -> float:
+        if self._answer is None:
+            raise ZeroDivisionError("by nothing")
+        return self._answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(None, "raised ZeroDivisionError: by nothing"), (nan, "its score is nan")]
+)
+def test_a_policy_that_fails_is_one_line_with_its_file_to_the_scheduler(
+    yard: Yard, answer: float | None, said: str
+) -> None:
+    yard.server.add_pod(pod("new", memory=1))
+    yard.sync()
+    judge = PodJudge(Failing(answer), InterferenceModel())
+    yard.extender = Extender(yard.server.api, yard.state, judge)
+    error = yard.filter(pod("new", memory=1), "n1")["Error"]
+    assert said in error
+    assert "test_extender.py" in error
+    assert yard.extender.prioritize({"Pod": pod("new", memory=1), "NodeNames": ["n1"]}) == []
+    assert said in yard.bind("new", "n1")
+    yard.state.refuse(yard.state.pods["uid-new"])
+    again = AskingAgain(yard.server.api, yard.state, judge, lambda: True, yard.notes.append)
+    assert again.step() == ["lab/new"]  # so that the scheduler hears of it
+    assert said in yard.notes[-1]
 
 
 def test_an_idle_node_is_better_than_company(yard: Yard) -> None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
+from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.books import OpenGpu
 from gpuyard.kube.choosing import why_no_place
 from gpuyard.kube.cluster_state import ClusterState
-from gpuyard.kube.judging import PodJudge
+from gpuyard.kube.judging import PodJudge, PodPlaces
 
 LOOK_S = 0.25
 AGAIN_S = 5.0
@@ -56,7 +58,7 @@ class AskingAgain:
             fitting = [
                 places.pod
                 for places in map(self._judge.places, self._state.refused.values())
-                if any(why_no_place(gpus, places) is None for gpus in open_gpus)
+                if self._fits(places, open_gpus)
             ]
             for pod in fitting:
                 del self._state.refused[pod.uid]
@@ -67,6 +69,13 @@ class AskingAgain:
             except ApiError as error:  # whoever is gone needs nothing, and the scheduler asks again by itself in time
                 self._say(f"pod {pod.full_name} cannot be marked: {error}")
         return [pod.full_name for pod in fitting]
+
+    def _fits(self, places: PodPlaces, nodes: Iterable[Sequence[OpenGpu]]) -> bool:
+        try:
+            return any(why_no_place(gpus, places) is None for gpus in nodes)
+        except InputError as error:  # of a policy that fails: the scheduler is to hear of it
+            self._say(f"pod {places.pod.full_name} cannot be judged: {error}")
+            return True
 
     def _go_on(self) -> None:
         while not self._over.is_set():

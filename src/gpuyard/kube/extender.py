@@ -52,9 +52,12 @@ class Extender:
     def filter(self, args: Mapping[str, Any]) -> JsonObject:
         """Which of the nodes can take a pod, and why the others cannot; in the form in which they were named."""
         try:
-            pod, asked = read_pod(_of(args, "pod")), _nodes(args)
+            return self._filter(args)
         except InputError as error:
             return _filtered(None, None, {}, {}, str(error))
+
+    def _filter(self, args: Mapping[str, Any]) -> JsonObject:
+        pod, asked = read_pod(_of(args, "pod")), _nodes(args)
         failed, never, places = {}, {}, self._judge.places(pod)
         for name, gpus in self._gpus(pod, asked):
             why = NO_NODE if gpus is None else why_no_place(gpus, places) if pod.request else None
@@ -72,13 +75,13 @@ class Extender:
         return _filtered(None, {**_of(args, "nodes"), "items": items}, failed, never, "")
 
     def prioritize(self, args: Mapping[str, Any]) -> list[JsonObject]:
-        """How good each node is, 0 to 10; nothing, which is ignored, where a question cannot be understood."""
+        """How good each node is, 0 to 10; nothing, which is ignored, where that cannot be said."""
         try:
-            pod, asked = read_pod(_of(args, "pod")), _nodes(args)
+            pod = read_pod(_of(args, "pod"))
+            nodes = self._gpus(pod, _nodes(args))
+            found = scores([gpus or () if pod.request else () for _, gpus in nodes], self._judge.places(pod))
         except InputError:
             return []
-        nodes = self._gpus(pod, asked)
-        found = scores([gpus or () if pod.request else () for _, gpus in nodes], self._judge.places(pod))
         return [{"Host": name, "Score": score} for (name, _), score in zip(nodes, found, strict=True)]
 
     def _gpus(self, pod: GpuPod, asked: Iterable[str]) -> list[tuple[str, tuple[OpenGpu, ...] | None]]:

@@ -5,8 +5,9 @@ A scheduler asks about thousands of GPUs at a time; those that a policy does not
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
+from math import isfinite
 from typing import NamedTuple
 
 from gpuyard.core.errors import InputError
@@ -15,6 +16,7 @@ from gpuyard.kube.objects import GpuPod
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.rule import SharingRule
 from gpuyard.policies.multiplex.shared_gpus import GpuFact, SharedRoom, TaskFact
+from gpuyard.policies.own_code import own_answer, own_code
 from gpuyard.policies.registry import MULTIPLEXERS
 
 MOST_JUDGED = 65536
@@ -52,7 +54,17 @@ class PodJudge:
 
     def _score(self, asked: _Asked) -> float | None:
         room = asked.room(self.known)
-        return self.rule.score(room) if self.rule.allows(room) else None
+        return self.answer(lambda: self.rule.score(room) if self.rule.allows(room) else None)
+
+    def answer(self, asked: Callable[[], float | None]) -> float | None:
+        """What the policy answers; InputError if it raises, or it is no number."""
+        name = type(self.rule).__name__
+        with own_code(name, self.rule):
+            found = asked()
+            number = None if found is None else float(found)
+        if number is not None and not isfinite(number):
+            raise own_answer(f"its score is {number}, by which nothing can be compared", name, self.rule)
+        return number
 
 
 class PodPlaces:
@@ -71,11 +83,12 @@ class PodPlaces:
             self._scores[key] = self._judge.score(self._asked(where))
         return self._scores[key]
 
-    def node_score(self, node: Iterable[OpenGpu], best: float) -> float:
-        """How well it would be on a node, on the best of whose GPUs it would be so well."""
+    def node_score(self, node: Iterable[OpenGpu], best: float) -> float | None:
+        """How well it would be on a node, on the best of whose GPUs it would be so well; lowest is best."""
         if not self._judge.looks_at_nodes:
             return best
-        return self.rule.node_score([self._room(each) for each in node if each.gpu.healthy], best)
+        rooms = [self._room(each) for each in node if each.gpu.healthy]
+        return self._judge.answer(lambda: self.rule.node_score(rooms, best))
 
     def _room(self, where: OpenGpu) -> SharedRoom:
         key = self._key(where)
