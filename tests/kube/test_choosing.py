@@ -89,8 +89,8 @@ def test_many_tasks_of_an_unknown_kind_are_spread_before_they_share() -> None:
 
 
 OWN = f"{Path(__file__).parents[2]}/examples/yard_policies.py:SameModel"
-COMPANIES = (((LOUD, 12),), ((QUIET, 2),), ((QUIET, 6), (LOUD, 2)), ())
-"""Those on each GPU of node n1, with their memory, and then of n2 the same from the last to the first."""
+COMPANIES = (((QUIET, 2),), ((LOUD, 12),), ((QUIET, 6), (LOUD, 2)), ())
+"""Those on each GPU of node n1, with their memory, and then of n2 the same from the last to the first and one more."""
 
 
 @pytest.mark.parametrize("name", [*(name for name in MULTIPLEXERS.names if name != "pairwise"), OWN])
@@ -100,7 +100,7 @@ def test_a_pod_gets_the_gpu_that_a_task_gets_in_a_simulation(
     name: str, memory: int, there: tuple[tuple[tuple[Usage, int], ...], ...]
 ) -> None:
     rule, new = sharing_rule(name), read_pod(pod("new", memory=memory))
-    nodes = {"n1": there, "n2": there[::-1]}
+    nodes = {"n1": there, "n2": (*there[::-1], ((LOUD, 10),))}
     tasks, pods = [], []
     for node, number, usage, gib in (
         (node, number, usage, gib)
@@ -109,19 +109,19 @@ def test_a_pod_gets_the_gpu_that_a_task_gets_in_a_simulation(
         label = f"{node}-{number}-{usage.model}"
         tasks.append(TaskFact(label, usage, gib * GB_OF_GIB, (node, number)))
         pods.append(GpuPod(label, "lab", label, GpuRequest(gib), usage, node=node, devices=(number,)))
-    facts = tuple(GpuFact(node, n, "V100", 16 * GB_OF_GIB) for node in nodes for n in range(len(there)))
+    facts = tuple(GpuFact(node, n, "V100", 16 * GB_OF_GIB) for node in nodes for n in range(len(nodes[node])))
     task = TaskFact(new.full_name, new.usage, memory * GB_OF_GIB)
     simulated = place_in_order(rule, SharedGpus(facts, (*tasks, task), KNOWN)).places.get(task.name)
 
-    books = books_of([YardNode(node, gpus(*[16] * len(there))) for node in nodes], pods)
+    books = books_of([YardNode(node, gpus(*[16] * len(nodes[node]))) for node in nodes], pods)
     places, opened = PodJudge(rule, KNOWN).places(new), [books.open_gpus(node) for node in nodes]
     found = scores(opened, places)
     if simulated is None:
         assert found == [0, 0]
         assert all(why_no_place(each, places) for each in opened)
     else:
-        best = opened[list(nodes).index(simulated.node)]
-        assert found[list(nodes).index(simulated.node)] == 10
+        best = opened[found.index(10)]
+        assert best[0].node == simulated.node
         assert why_no_place(best, places) is None
         assert choose(best, places) == (simulated.gpu,)
 
