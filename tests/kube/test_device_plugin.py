@@ -28,9 +28,8 @@ from gpuyard.kube.task_tuning import TaskPlace
 class NodeOfTest:
     """A node with two P100 of 15 GiB, emulated, a kubelet and a plugin that moves when it is told to."""
 
-    def __init__(self, folder: Path, server: ApiStandIn) -> None:
-        self.server, self.notes, sockets = server, list[str](), folder / "sockets"
-        sockets.mkdir()
+    def __init__(self, folder: Path, sockets: Path, server: ApiStandIn) -> None:
+        self.server, self.notes = server, list[str]()
         self.unwell = folder / "unwell"
         self.kubelet = KubeletStandIn(sockets)
         self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
@@ -57,10 +56,10 @@ class NodeOfTest:
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[NodeOfTest]:
+def yard(tmp_path: Path, short_folder: Path) -> Iterator[NodeOfTest]:
     with api_server() as server:
         server.add_node(node("n1"))
-        one = NodeOfTest(tmp_path, server)
+        one = NodeOfTest(tmp_path, short_folder, server)
         try:
             yield one
         finally:
@@ -244,3 +243,10 @@ def test_gpus_that_are_the_same_are_told_once(yard: NodeOfTest) -> None:
     now = GpusNow(yard.source.present())
     assert not now.set(yard.source.present())
     assert now.set(tuple(replace(gpu, healthy=False) for gpu in now.gpus))
+
+
+def test_a_folder_whose_sockets_would_have_too_long_paths_is_refused() -> None:
+    longest = len(socket_name(names.MEMORY))
+    PluginSettings("n1", Path("/" + "x" * (107 - longest - 2)))
+    with pytest.raises(InputError, match="a socket there would have a path of 108 bytes"):
+        PluginSettings("n1", Path("/" + "x" * (108 - longest - 2)))

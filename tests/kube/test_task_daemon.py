@@ -53,9 +53,9 @@ def train(*batches: SharedBatch) -> None:
         batch.step()
 
 
-def test_two_tasks_that_share_are_tuned_and_the_one_that_stays_gets_its_own_size_back(tmp_path: Path) -> None:
-    with running(tmp_path) as daemon:
-        a, b = task(tmp_path), task(tmp_path, 32)
+def test_two_tasks_that_share_are_tuned_and_the_one_that_stays_gets_its_own_size_back(short_folder: Path) -> None:
+    with running(short_folder) as daemon:
+        a, b = task(short_folder), task(short_folder, 32)
         seen = set()
 
         def rests() -> bool:
@@ -77,10 +77,10 @@ def test_two_tasks_that_share_are_tuned_and_the_one_that_stays_gets_its_own_size
         a.close()
 
 
-def test_a_task_goes_on_when_the_daemon_is_replaced(tmp_path: Path) -> None:
-    a = task(tmp_path)
+def test_a_task_goes_on_when_the_daemon_is_replaced(short_folder: Path) -> None:
+    a = task(short_folder)
     for _ in range(2):
-        with running(tmp_path) as daemon:
+        with running(short_folder) as daemon:
             found = daemon.tuning
             until(lambda: found.rows()[0]["tasks"] == 1)  # noqa: B023
             train(a)
@@ -96,7 +96,7 @@ def test_without_a_daemon_nothing_is_measured_and_nothing_changes() -> None:
     assert (batch.size, batch._tally.seconds) == (64, [])
 
 
-def test_a_step_boundary_costs_less_than_50_microseconds(tmp_path: Path) -> None:
+def test_a_step_boundary_costs_less_than_50_microseconds(short_folder: Path) -> None:
     """Counted in time of this thread, whatever else the machine does."""
     batch = SharedBatch(64, environment={})
     batch._wish = BatchWish("round", 1, 64)
@@ -142,30 +142,30 @@ def say(path: Path, *lines: bytes) -> list[dict[str, object]]:
             return answers
 
 
-def test_a_stranger_is_not_heard(tmp_path: Path) -> None:
+def test_a_stranger_is_not_heard(short_folder: Path) -> None:
     terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
-    with running(tmp_path) as daemon:
+    with running(short_folder) as daemon:
         for name in ("f" * 32, "../records/x", "x"):
-            (answer,) = say(tmp_path / "tasks.sock", json.dumps({"task": name, **terms}).encode())
+            (answer,) = say(short_folder / "tasks.sock", json.dumps({"task": name, **terms}).encode())
             assert "no task of this node" in str(answer["error"])
-        (answer,) = say(tmp_path / "tasks.sock", b"nonsense")
+        (answer,) = say(short_folder / "tasks.sock", b"nonsense")
         assert "error" in answer
         assert daemon.tuning.rows()[0]["tasks"] == 0
 
 
-def test_a_task_cannot_speak_for_another_one(tmp_path: Path) -> None:
+def test_a_task_cannot_speak_for_another_one(short_folder: Path) -> None:
     terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
-    records = TaskRecords(tmp_path / "records")
+    records = TaskRecords(short_folder / "records")
     one, other = records.add(["gpu0-0"]), records.add(["gpu0-1"])
     lines = [json.dumps({"task": name, **terms}).encode() for name in (one, other)]
-    with running(tmp_path):
-        first, second = say(tmp_path / "tasks.sock", *lines)
+    with running(short_folder):
+        first, second = say(short_folder / "tasks.sock", *lines)
     assert "wish" in first
     assert "no task of this node" in str(second["error"])
 
 
-def test_records_say_where_a_container_is_and_go_when_nobody_holds_the_devices(tmp_path: Path) -> None:
-    records = TaskRecords(tmp_path / "records")
+def test_records_say_where_a_container_is_and_go_when_nobody_holds_the_devices(short_folder: Path) -> None:
+    records = TaskRecords(short_folder / "records")
     kept, gone, young = (records.add([f"gpu1-{part}", f"gpu1-{part + 1}"]) for part in (0, 2, 4))
     for name in (kept, gone):
         os.utime(records.folder / f"{name}.json", (1, 1))

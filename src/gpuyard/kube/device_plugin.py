@@ -23,6 +23,8 @@ REGISTER_S = 10.0
 LOOK_S = 1.0
 RECONCILE_S = 5.0
 THREADS = 16
+LONGEST_PATH = 107
+"""Of a unix socket, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,12 @@ class PluginSettings:
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     out_of_order: Path | None = None
     """A file with the numbers of GPUs that nobody shall get, separated by commas."""
+
+    def __post_init__(self) -> None:
+        longest = max((self.folder / socket_name(resource) for resource in names.RESOURCES_OF_PODS), key=_length)
+        if _length(longest) > LONGEST_PATH:
+            rule = f"is too long: a socket there would have a path of {_length(longest)} bytes, not of {LONGEST_PATH}"
+            raise InputError(rule, file=self.folder, hint="Name a shorter folder, or a link to it")
 
 
 class DevicePlugin:
@@ -180,6 +188,10 @@ class DevicePlugin:
 def socket_name(resource: str) -> str:
     """The file name of a resource's socket, in the kubelet's folder."""
     return f"gpuyard-{resource.replace('/', '-')}.sock"
+
+
+def _length(path: Path) -> int:
+    return len(bytes(path))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
