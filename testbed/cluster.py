@@ -20,9 +20,9 @@ from pathlib import Path
 
 import yaml
 
-from gpuyard.kube.access import from_kubeconfig
-from gpuyard.kube.api import PATIENT_S, Api, ApiError
-from gpuyard.kube.certificates import make_certificates
+from gpuyard.kube.client.access import from_kubeconfig
+from gpuyard.kube.client.api import PATIENT_S, Api, ApiError
+from gpuyard.kube.install.certificates import make_certificates
 from testbed.images import write_image
 
 IMAGE = "docker.io/testbed/base:1"

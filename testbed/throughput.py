@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.kube import names
-from gpuyard.kube.api import Api
-from gpuyard.kube.certificates import make_certificates
+from gpuyard.kube.client.api import Api
+from gpuyard.kube.install.certificates import make_certificates
+from gpuyard.kube.install.scheduler_config import scheduler_config
+from gpuyard.kube.install.values import Values
 from gpuyard.kube.objects import YardGpu, write_gpus
-from gpuyard.kube.scheduler_config import scheduler_config
-from gpuyard.kube.values import Values
 from testbed.cluster import LocalCluster, free_port, until
 from testbed.programs import programs
 

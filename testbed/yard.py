@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from gpuyard.kube.api import ApiError, pod_path
+from gpuyard.kube.client.api import ApiError, pod_path
 from gpuyard.kube.objects import GpuPod, read_pod
-from gpuyard.kube.viewing import gpu_rows, read_cluster
+from gpuyard.kube.views.viewing import gpu_rows, read_cluster
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from testbed.cluster import IMAGE, KUBELET, LocalCluster, free_port, until
 
@@ -21,6 +21,8 @@ GPUS = "4xV100"
 GIB_OF_GPU = 31
 PODS = "/api/v1/namespaces/default/pods"
 LABEL = {"gpuyard.io/gpus": "emulated"}
+HERE = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+"""Parts and pods run the sources of this very folder, whichever installation their Python belongs to."""
 Json = dict[str, Any]
 
 
@@ -37,7 +39,8 @@ class Yard:
         """Run a command of gpuyard against the cluster."""
         done = subprocess.run(
             [sys.executable, "-m", "gpuyard", "kube", *words],
-            env={**os.environ, "KUBECONFIG": str(self.cluster.kubeconfig)}, capture_output=True, text=True, check=False,
+            env={**os.environ, **HERE, "KUBECONFIG": str(self.cluster.kubeconfig)},
+            capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -64,7 +67,7 @@ class Yard:
     ) -> Json:  # fmt: skip
         """A pod that asks for memory of a GPU."""
         train = {"name": "train", "hostPath": {"path": str(ROOT / "testbed" / "programs_of_pods")}}
-        environment = {"GPUYARD_EXECUTE": "0", "GPUYARD_KERNEL_TIMES": f"step={step_us}"}
+        environment = {"GPUYARD_EXECUTE": "0", "GPUYARD_KERNEL_TIMES": f"step={step_us}", **HERE}
         container = {
             "name": "main", "image": IMAGE, "imagePullPolicy": "Never", "command": command,
             "env": [{"name": key, "value": value} for key, value in environment.items()],
@@ -150,7 +153,7 @@ class Yard:
 
     def _values(self) -> Json:
         port = free_port()
-        here = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.cluster.port)}
+        api = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.cluster.port)}
         programs = self.cluster.programs
         return {
             "image": IMAGE,
@@ -167,7 +170,7 @@ class Yard:
             "libraries": str(self.cluster.folder / "lib"),
             "sharedMemory": f"/dev/shm/gpuyard-{self.cluster.folder.name}",
             "tasks": str(KUBELET / "gpuyard-tasks"),  # the one folder that each node of the testbed has for itself
-            "env": [{"name": key, "value": value} for key, value in {**here, "PYTHONDONTWRITEBYTECODE": "1"}.items()],
+            "env": [{"name": key, "value": value} for key, value in {**api, **HERE}.items()],
             "volumes": [*self._volumes(), {"name": "programs", "hostPath": {"path": str(programs)}}],
             "volumeMounts": [*self._mounts(), {"name": "programs", "mountPath": str(programs), "readOnly": True}],
         }

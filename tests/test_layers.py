@@ -42,7 +42,8 @@ def test_the_rules_are_read_from_the_architecture_page() -> None:
     assert STATED.layers[0] == ["cli"]
     assert STATED.layers[-1] == ["core"]
     assert {"simulation", "emulation"} <= {name for level in STATED.layers if len(level) > 1 for name in level}
-    assert {layer for layer, _ in STATED.parts} == {"cli", "client", "emulation", "policies", "runtime", "serving"}
+    with_parts = {"cli", "client", "emulation", "kube", "policies", "runtime", "serving"}
+    assert {layer for layer, _ in STATED.parts} == with_parts
 
 
 RULES = Rules.read(

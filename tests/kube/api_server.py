@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from gpuyard.kube.access import ApiAccess
-from gpuyard.kube.api import APPLY, Api
+from gpuyard.kube.client.access import ApiAccess
+from gpuyard.kube.client.api import APPLY, Api
 
 Json = dict[str, Any]
 Failure = Callable[[str, str], int | None]

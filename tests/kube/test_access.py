@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from gpuyard.core.errors import InputError
-from gpuyard.kube.access import find_access, from_kubeconfig, from_service_account
-from gpuyard.kube.certificates import make_certificates
+from gpuyard.kube.client.access import find_access, from_kubeconfig, from_service_account
+from gpuyard.kube.install.certificates import make_certificates
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,12 @@ from tests.kube.waiting import until
 from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings, socket_name
-from gpuyard.kube.emulated_devices import EmulatedDevices
 from gpuyard.kube.objects import YardGpu, read_node
-from gpuyard.kube.plugin_messages import MOST_BYTES
-from gpuyard.kube.plugin_service import GpusNow, PluginService, PodsHere
-from gpuyard.kube.task_tuning import TaskPlace
+from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
+from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.plugin.messages import MOST_BYTES
+from gpuyard.kube.plugin.service import GpusNow, PluginService, PodsHere
+from gpuyard.kube.task_records import TaskPlace
 
 
 class NodeOfTest:

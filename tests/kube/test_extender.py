@@ -12,9 +12,9 @@ from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import Manifest, node, pod
 
 from gpuyard.kube import names
-from gpuyard.kube.asking_again import AskingAgain
-from gpuyard.kube.cluster_state import ClusterState
-from gpuyard.kube.extender import Extender
+from gpuyard.kube.extender.answers import Extender
+from gpuyard.kube.extender.asking_again import AskingAgain
+from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.rule import SharingRule

@@ -17,10 +17,10 @@ from tests.kube.waiting import until
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.certificates import make_certificates
-from gpuyard.kube.extender_server import ExtenderServer, server_tls
+from gpuyard.kube.extender.running import ExtenderSettings, running_extender
+from gpuyard.kube.extender.server import ExtenderServer, server_tls
+from gpuyard.kube.install.certificates import make_certificates
 from gpuyard.kube.judging import PodJudge, sharing_rule
-from gpuyard.kube.run_extender import ExtenderSettings, running_extender
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 BROKEN = (ssl.SSLError, ConnectionError, http.client.BadStatusLine)

@@ -7,10 +7,10 @@ from typing import Any
 
 from tests.kube.waiting import until
 
-from gpuyard.kube import following
-from gpuyard.kube.access import ApiAccess
-from gpuyard.kube.api import Api, ApiError
-from gpuyard.kube.following import Following
+from gpuyard.kube.client import following
+from gpuyard.kube.client.access import ApiAccess
+from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.kube.client.following import Following
 
 Json = dict[str, Any]
 

@@ -12,9 +12,9 @@ from tests.kube.api_server import ApiStandIn, api_server
 
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
-from gpuyard.kube.installing import apply_all, is_there, minor_version, path_of, remove_all, wait_until_ready
-from gpuyard.kube.manifests import manifests
-from gpuyard.kube.values import Values, read_values
+from gpuyard.kube.install.installing import apply_all, is_there, minor_version, path_of, remove_all, wait_until_ready
+from gpuyard.kube.install.manifests import manifests
+from gpuyard.kube.install.values import Values, read_values
 
 FILES = dict.fromkeys(("ca.crt", "tls.crt", "tls.key", "client.crt", "client.key"), b"secret of the test")
 Manifest = dict[str, Any]

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from tests.kube.api_server import ApiStandIn, api_server
 
-from gpuyard.kube.api import ApiError
-from gpuyard.kube.lease import LEASE_S, SURE_S, LeaderLease
+from gpuyard.kube.client.api import ApiError
+from gpuyard.kube.client.lease import LEASE_S, SURE_S, LeaderLease
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpuyard/leases/one"
 

@@ -16,9 +16,9 @@ import pytest
 from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK, BatchWish, SharedBatch
-from gpuyard.kube.task_daemon import TaskDaemon
-from gpuyard.kube.task_records import TaskRecords
-from gpuyard.kube.task_tuning import NodeTuning, TaskPlace
+from gpuyard.kube.node.task_daemon import TaskDaemon
+from gpuyard.kube.node.task_tuning import NodeTuning
+from gpuyard.kube.task_records import TaskPlace, TaskRecords
 
 BEAT_S = 0.002
 ROUNDS = count()

@@ -11,7 +11,8 @@ import pytest
 
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.kube.task_tuning import NodeTuning, TaskPlace, read_message
+from gpuyard.kube.node.task_tuning import NodeTuning, read_message
+from gpuyard.kube.task_records import TaskPlace
 
 Steps = Callable[[int], float]
 

@@ -10,8 +10,8 @@ from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import node, pod
 
 from gpuyard.core.errors import InputError
-from gpuyard.kube.snapshotting import cluster_facts
-from gpuyard.kube.viewing import explain_pod, gpu_rows, read_cluster
+from gpuyard.kube.views.snapshotting import cluster_facts
+from gpuyard.kube.views.viewing import explain_pod, gpu_rows, read_cluster
 from gpuyard.policies.decide import decide
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.resolve import resolve

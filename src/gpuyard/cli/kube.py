@@ -13,7 +13,7 @@ from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
 
 if TYPE_CHECKING:
-    from gpuyard.kube.api import Api
+    from gpuyard.kube.client.api import Api
 
 DEFAULT_MINOR = 31
 """The Kubernetes 1.x that manifests are printed for unless another one is named."""
@@ -50,8 +50,8 @@ def render(
     """Print all manifests, as YAML for 'kubectl apply -f -'."""
     import yaml
 
-    from gpuyard.kube.manifests import manifests
-    from gpuyard.kube.values import read_values
+    from gpuyard.kube.install.manifests import manifests
+    from gpuyard.kube.install.values import read_values
 
     chosen = read_values(values, namespace=namespace, image=image, emulated=emulated)
     major, _, minor = kubernetes.partition(".")
@@ -73,9 +73,9 @@ def install(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Install gpuyard in a cluster, or bring it up to date; certificates that are there are kept."""
-    from gpuyard.kube.installing import apply_all, is_there, minor_version, wait_until_ready
-    from gpuyard.kube.manifests import manifests
-    from gpuyard.kube.values import read_values
+    from gpuyard.kube.install.installing import apply_all, is_there, minor_version, wait_until_ready
+    from gpuyard.kube.install.manifests import manifests
+    from gpuyard.kube.install.values import read_values
 
     chosen = read_values(values, namespace=namespace, image=image, emulated=emulated)
     with _api(kubeconfig) as api:
@@ -92,9 +92,9 @@ def install(
 @app.command()
 def uninstall(values: ValuesFile = None, namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
     """Remove everything that 'install' made; pods that have GPUs keep them."""
-    from gpuyard.kube.installing import minor_version, remove_all
-    from gpuyard.kube.manifests import manifests
-    from gpuyard.kube.values import read_values
+    from gpuyard.kube.install.installing import minor_version, remove_all
+    from gpuyard.kube.install.manifests import manifests
+    from gpuyard.kube.install.values import read_values
 
     chosen = read_values(values, namespace=namespace)
     with _api(kubeconfig) as api:
@@ -112,7 +112,7 @@ def status(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """List all GPUs with their memory, who is on them, and how much slower each is expected to be than alone."""
-    from gpuyard.kube.viewing import gpu_rows, read_cluster
+    from gpuyard.kube.views.viewing import gpu_rows, read_cluster
     from gpuyard.policies.multiplex.interference import InterferenceModel
     from gpuyard.policies.multiplex.observation_files import read_observations
 
@@ -141,7 +141,7 @@ def why(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Say in words where a pod is, or why it waits and what would help."""
-    from gpuyard.kube.viewing import explain_pod
+    from gpuyard.kube.views.viewing import explain_pod
 
     space, _, name = pod.rpartition("/")
     with _api(kubeconfig) as api:
@@ -157,8 +157,8 @@ def snapshot(
     """Write what the scheduler sees: a snapshot for 'gpuyard decide'."""
     import time
 
-    from gpuyard.kube.snapshotting import cluster_facts
-    from gpuyard.kube.viewing import read_cluster
+    from gpuyard.kube.views.snapshotting import cluster_facts
+    from gpuyard.kube.views.viewing import read_cluster
     from gpuyard.policies.snapshot import Snapshot
     from gpuyard.profiles import load_zoo
 
@@ -170,16 +170,16 @@ def snapshot(
 
 
 def _api(kubeconfig: Path | None) -> closing[Api]:
-    from gpuyard.kube.access import find_access
-    from gpuyard.kube.api import PATIENT_S, Api
+    from gpuyard.kube.client.access import find_access
+    from gpuyard.kube.client.api import PATIENT_S, Api
 
     return closing(Api(find_access(kubeconfig), PATIENT_S))
 
 
 def _certificates(namespace: str) -> dict[str, bytes]:
     """The extender is reached at its service, or on the node's own network."""
-    from gpuyard.kube.certificates import make_certificates
-    from gpuyard.kube.manifests import EXTENDER
+    from gpuyard.kube.install.certificates import make_certificates
+    from gpuyard.kube.install.manifests import EXTENDER
 
     service = f"{EXTENDER}.{namespace}.svc"
     return make_certificates(service, (f"{service}.cluster.local", "127.0.0.1", "localhost"))

@@ -44,10 +44,10 @@ def extender(
     Runs until it is ended. /healthz, /readyz and /metrics are there for anybody.
     """
     from gpuyard.core.errors import InputError
-    from gpuyard.kube.access import find_access
-    from gpuyard.kube.api import Api
-    from gpuyard.kube.extender_server import server_tls
-    from gpuyard.kube.run_extender import ExtenderSettings, running_extender
+    from gpuyard.kube.client.access import find_access
+    from gpuyard.kube.client.api import Api
+    from gpuyard.kube.extender.running import ExtenderSettings, running_extender
+    from gpuyard.kube.extender.server import server_tls
 
     host, _, port = listen.rpartition(":")
     if not port.isdecimal() or not host or int(port) > 65535:
@@ -91,10 +91,10 @@ def device_plugin(
 ) -> None:
     """Offer a node's GPUs to its kubelet: memory of GPUs that are shared, and whole GPUs. Runs until it is ended."""
     from gpuyard.emulation.settings import Settings
-    from gpuyard.kube.access import find_access
-    from gpuyard.kube.api import Api
-    from gpuyard.kube.device_plugin import DevicePlugin, PluginSettings
-    from gpuyard.kube.emulated_devices import EmulatedDevices
+    from gpuyard.kube.client.access import find_access
+    from gpuyard.kube.client.api import Api
+    from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings
+    from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
 
     Settings(emulated, speed=speed).check()
     source = EmulatedDevices(emulated, node, libraries, shared_memory, tasks, speed)
@@ -113,11 +113,11 @@ def node(
     """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
     import secrets
 
-    from gpuyard.kube.emulated_devices import RECORDS, SOCKETS, TASK_SOCKET
+    from gpuyard.kube.node.task_daemon import TaskDaemon
+    from gpuyard.kube.node.task_tuning import NodeTuning
     from gpuyard.kube.objects import whole_gib
-    from gpuyard.kube.task_daemon import TaskDaemon
+    from gpuyard.kube.plugin.emulated_devices import RECORDS, SOCKETS, TASK_SOCKET
     from gpuyard.kube.task_records import TaskRecords
-    from gpuyard.kube.task_tuning import NodeTuning
     from gpuyard.profiles.gpus import parse_gpus
 
     memory = {index: whole_gib(kind.memory_bytes) for index, kind in enumerate(parse_gpus(emulated))}

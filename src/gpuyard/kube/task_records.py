@@ -11,10 +11,17 @@ from pathlib import Path
 from secrets import token_hex
 
 from gpuyard.kube.device_ids import by_gpu
-from gpuyard.kube.task_tuning import TaskPlace
 
 SETTLED_S = 60.0
 """For so long a kubelet may not yet tell that a container has its devices."""
+
+
+@dataclass(frozen=True)
+class TaskPlace:
+    """What a task was given: the GPU that it is on, and how much memory of it is its own."""
+
+    gpu: int
+    memory_gib: int
 
 
 @dataclass(frozen=True)

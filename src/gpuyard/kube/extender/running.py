@@ -9,15 +9,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from gpuyard.kube import names
-from gpuyard.kube.api import Api, ApiError, pod_path
-from gpuyard.kube.asking_again import AskingAgain
-from gpuyard.kube.cluster_state import ClusterState
-from gpuyard.kube.extender import Extender
-from gpuyard.kube.extender_metrics import ExtenderMetrics
-from gpuyard.kube.extender_server import ExtenderServer
-from gpuyard.kube.following import Following
+from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.client.following import Following
+from gpuyard.kube.client.lease import LeaderLease
+from gpuyard.kube.extender.answers import Extender
+from gpuyard.kube.extender.asking_again import AskingAgain
+from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.extender.metrics import ExtenderMetrics
+from gpuyard.kube.extender.server import ExtenderServer
 from gpuyard.kube.judging import PodJudge
-from gpuyard.kube.lease import LeaderLease
 
 LEASE_NAME = "gpuyard-extender"
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"

@@ -8,7 +8,7 @@ from gpuyard.core.cluster import NodeKind
 from gpuyard.core.workload import Job
 from gpuyard.kube.books import GB_OF_GIB
 from gpuyard.kube.objects import GpuPod, YardGpu
-from gpuyard.kube.viewing import ClusterView
+from gpuyard.kube.views.viewing import ClusterView
 from gpuyard.policies.facts import Facts
 from gpuyard.profiles.gpus import gpu_kind
 

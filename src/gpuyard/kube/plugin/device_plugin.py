@@ -13,11 +13,11 @@ import grpc
 
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
-from gpuyard.kube.api import Api, ApiError, pod_path
+from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
-from gpuyard.kube.plugin_messages import KUBELET_SOCKET, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin_service import DeviceSource, GpusNow, PluginService, PodsHere
-from gpuyard.kube.pod_devices import corrections, list_pod_devices
+from gpuyard.kube.plugin.messages import KUBELET_SOCKET, REGISTER, VERSION, plugin_messages
+from gpuyard.kube.plugin.pod_devices import corrections, list_pod_devices
+from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
 
 REGISTER_S = 10.0
 LOOK_S = 1.0

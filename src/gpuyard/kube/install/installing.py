@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from gpuyard.core.errors import GpuyardError
-from gpuyard.kube.api import APPLY, Api, ApiError
+from gpuyard.kube.client.api import APPLY, Api, ApiError
 from gpuyard.kube.json_objects import JsonObject
 
 _PLURALS = {

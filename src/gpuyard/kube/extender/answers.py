@@ -13,10 +13,10 @@ from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError, LedgerError
 from gpuyard.kube import names
-from gpuyard.kube.api import Api, ApiError, pod_path
 from gpuyard.kube.books import OpenGpu, PodOnGpu, on_gpu
 from gpuyard.kube.choosing import cannot_ever, choose, scores, why_no_place
-from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.judging import PodJudge
 from gpuyard.kube.objects import GpuPod, read_pod

@@ -11,7 +11,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import gpu_of
 from gpuyard.kube.objects import GpuPod
-from gpuyard.kube.plugin_messages import LIST_PODS, pod_messages
+from gpuyard.kube.plugin.messages import LIST_PODS, pod_messages
 
 ANSWER_S = 5.0
 

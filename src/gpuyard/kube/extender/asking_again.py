@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.api import Api, ApiError, pod_path
 from gpuyard.kube.books import OpenGpu
 from gpuyard.kube.choosing import why_no_place
-from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.judging import PodJudge, PodPlaces
 
 LOOK_S = 0.25

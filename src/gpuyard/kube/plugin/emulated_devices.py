@@ -53,7 +53,7 @@ class EmulatedDevices:
     def prepare(self) -> None:
         """Put the libraries where pods find them."""
         self.libraries.mkdir(parents=True, exist_ok=True)
-        for file in native.folder().iterdir():
+        for file in native.folder().glob("*.so*"):  # and not what a build that was killed has left
             beside = self.libraries / f".{file.name}.{os.getpid()}"
             shutil.copy(file, beside)
             beside.replace(self.libraries / file.name)  # pods may have the old one open

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpuyard.kube import names
+from gpuyard.kube.install.roles import roles
+from gpuyard.kube.install.scheduler_config import scheduler_config
+from gpuyard.kube.install.values import Values
 from gpuyard.kube.json_objects import JsonObject
-from gpuyard.kube.roles import roles
-from gpuyard.kube.scheduler_config import scheduler_config
-from gpuyard.kube.values import Values
 
 EXTENDER, SCHEDULER, PLUGIN = "gpuyard-extender", "gpuyard-scheduler", "gpuyard-device-plugin"
 SERVER_SECRET, CLIENT_SECRET = "gpuyard-extender-tls", "gpuyard-scheduler-tls"

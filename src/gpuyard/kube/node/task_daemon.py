@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import InputError
-from gpuyard.kube.task_records import TaskRecords
-from gpuyard.kube.task_tuning import NodeTuning, TaskPlace, read_message
+from gpuyard.kube.node.task_tuning import NodeTuning, read_message
+from gpuyard.kube.task_records import TaskPlace, TaskRecords
 
 MOST_BYTES = 65536
 SILENT_S = 60.0

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpuyard.core.errors import MissingExtraError
-from gpuyard.kube.cluster_state import ClusterState
+from gpuyard.kube.extender.cluster_state import ClusterState
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gpuyard.kube.api import Api, ApiError
+from gpuyard.kube.client.api import Api, ApiError
 
 AGAIN_S = 1.0
 """How long to wait after a list could not be had, or its watch broke."""

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from gpuyard.core.errors import GpuyardError
-from gpuyard.kube.access import ApiAccess
+from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.json_objects import JsonObject
 
 ANSWER_S = 4.0

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from gpuyard.kube import names
-from gpuyard.kube.values import Values
+from gpuyard.kube.install.values import Values
 
 ANSWER_S = 5
 WEIGHT = 10

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import InputError, MissingExtraError
-from gpuyard.kube.extender import Extender
-from gpuyard.kube.extender_metrics import ExtenderMetrics
+from gpuyard.kube.extender.answers import Extender
+from gpuyard.kube.extender.metrics import ExtenderMetrics
 
 try:
     import orjson

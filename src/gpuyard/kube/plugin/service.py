@@ -12,9 +12,9 @@ import grpc
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole
-from gpuyard.kube.emulated_devices import GpusForContainer
 from gpuyard.kube.objects import GpuPod, YardGpu
-from gpuyard.kube.plugin_messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
+from gpuyard.kube.plugin.emulated_devices import GpusForContainer
+from gpuyard.kube.plugin.messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
 
 LOOK_S = 5.0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from gpuyard.kube.api import Api, ApiError
+from gpuyard.kube.client.api import Api, ApiError
 
 LEASE_S = 15
 RENEW_S = 3.0

@@ -8,9 +8,9 @@ from typing import Any
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.api import Api, ApiError, pod_path
 from gpuyard.kube.books import GpuBooks, OpenGpu, books_of
 from gpuyard.kube.choosing import cannot_ever, why_not
+from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.objects import GpuPod, read_node, read_pod
 from gpuyard.policies.multiplex.interference import InterferenceModel
 

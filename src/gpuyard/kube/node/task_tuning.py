@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
 from gpuyard.kube.books import GB_OF_GIB
+from gpuyard.kube.task_records import TaskPlace
 from gpuyard.policies.multiplex.batch_grid import BatchRange
 from gpuyard.policies.multiplex.gpu_tuner import GpuTuner
 from gpuyard.policies.multiplex.learning_rate import RULES, learning_rate_factor
@@ -64,14 +65,6 @@ def read_message(line: bytes) -> TaskMessage:
     if message.rule not in RULES:
         raise InputError(f"is none of {', '.join(RULES)}", field="rule", value=message.rule)
     return message
-
-
-@dataclass(frozen=True)
-class TaskPlace:
-    """What a task was given: the GPU that it is on, and how much memory of it is its own."""
-
-    gpu: int
-    memory_gib: int
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""What gpuyard asks an API server for, and how replicas elect a leader."""

@@ -1,0 +1,1 @@
+"""Answers kube-scheduler: which nodes can take a pod, how good each is, and on which GPU it is bound."""

@@ -1,0 +1,1 @@
+"""What is installed, with which rights, and how."""

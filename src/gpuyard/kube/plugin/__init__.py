@@ -1,0 +1,1 @@
+"""What a kubelet is told of GPUs, and what containers are given to find theirs."""
