@@ -6,7 +6,8 @@ import pytest
 from tests.kube.builders import gpus, pod
 
 from gpuyard.core.errors import InputError
-from gpuyard.kube.books import GB_OF_GIB, OpenGpu, PodOnGpu, books_of
+from gpuyard.core.units import GB_OF_GIB
+from gpuyard.kube.books import OpenGpu, PodOnGpu, books_of
 from gpuyard.kube.choosing import choose, scores, why_no_place, why_not
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.objects import GpuPod, GpuRequest, YardNode, read_pod

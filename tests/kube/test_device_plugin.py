@@ -16,13 +16,14 @@ from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.core.errors import InputError
+from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube import names
 from gpuyard.kube.objects import YardGpu, read_node
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
 from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
 from gpuyard.kube.plugin.messages import MOST_BYTES
 from gpuyard.kube.plugin.service import GpusNow, PluginService, PodsHere
-from gpuyard.kube.task_records import TaskPlace
+from gpuyard.sharing.task_tuning import TaskPlace
 
 
 class NodeOfTest:
@@ -88,7 +89,7 @@ def test_a_container_gets_its_memory_on_the_gpu_that_the_scheduler_chose(yard: N
         (given["GPUYARD_SHM"], False),
         (str(Path(given[SOCKET]).parent), True),
     }
-    assert yard.source.records.find(given[TASK]) == TaskPlace(1, 6)
+    assert yard.source.records.find(given[TASK]) == TaskPlace(1, 6 * GB_OF_GIB)
 
 
 def test_two_equal_pods_that_wait_get_one_gpu_each_as_chosen_also_with_several_containers(yard: NodeOfTest) -> None:

@@ -16,9 +16,10 @@ import pytest
 from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK, BatchWish, SharedBatch
-from gpuyard.kube.node.task_daemon import TaskDaemon
-from gpuyard.kube.node.task_tuning import NodeTuning
-from gpuyard.kube.task_records import TaskPlace, TaskRecords
+from gpuyard.core.units import GB_OF_GIB
+from gpuyard.kube.task_records import TaskRecords
+from gpuyard.sharing.task_daemon import TaskDaemon
+from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
 
 BEAT_S = 0.002
 ROUNDS = count()
@@ -27,7 +28,7 @@ ROUNDS = count()
 @contextmanager
 def running(folder: Path) -> Iterator[TaskDaemon]:
     tuning = NodeTuning({0: 16}, lambda: f"round-{next(ROUNDS)}")
-    with TaskDaemon(folder / "tasks.sock", tuning, TaskRecords(folder / "records")) as daemon:
+    with TaskDaemon(folder / "tasks.sock", tuning, TaskRecords(folder / "records").find) as daemon:
         thread = threading.Thread(target=daemon.run)
         thread.start()
         try:
@@ -170,7 +171,11 @@ def test_records_say_where_a_container_is_and_go_when_nobody_holds_the_devices(s
     for name in (kept, gone):
         os.utime(records.folder / f"{name}.json", (1, 1))
     records.keep([["gpu1-1", "gpu1-0"]])
-    assert [records.find(name) for name in (kept, gone, young)] == [TaskPlace(1, 2), None, TaskPlace(1, 2)]
+    assert [records.find(name) for name in (kept, gone, young)] == [
+        TaskPlace(1, 2 * GB_OF_GIB),
+        None,
+        TaskPlace(1, 2 * GB_OF_GIB),
+    ]
 
 
 @pytest.mark.parametrize("terms", [{"smallest": 65}, {"largest": 63}, {"smallest": 0}])

@@ -113,16 +113,17 @@ def node(
     """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
     import secrets
 
-    from gpuyard.kube.node.task_daemon import TaskDaemon
-    from gpuyard.kube.node.task_tuning import NodeTuning
+    from gpuyard.core.units import GB_OF_GIB
     from gpuyard.kube.objects import whole_gib
     from gpuyard.kube.plugin.emulated_devices import RECORDS, SOCKETS, TASK_SOCKET
     from gpuyard.kube.task_records import TaskRecords
     from gpuyard.profiles.gpus import parse_gpus
+    from gpuyard.sharing.task_daemon import TaskDaemon
+    from gpuyard.sharing.task_tuning import NodeTuning
 
-    memory = {index: whole_gib(kind.memory_bytes) for index, kind in enumerate(parse_gpus(emulated))}
+    memory = {index: whole_gib(kind.memory_bytes) * GB_OF_GIB for index, kind in enumerate(parse_gpus(emulated))}
     tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
-    with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS)) as daemon:
+    with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS).find) as daemon:
         say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
         daemon.run()
 

@@ -9,6 +9,7 @@ from gpuyard.core.errors import InputError
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 GB_PER_MIB = 2**20 / 1e9
 """A GB is 10^9 bytes, here and in every name that ends in _gb; machines count in MiB, of 2^20 bytes."""
+GB_OF_GIB = 2**30 / 1e9
 
 GIGABYTES = {
     **{"": 1.0, "mb": 1e-3, "gb": 1.0, "tb": 1e3},

@@ -14,10 +14,9 @@ from gpuyard.core.cluster import NodeKind
 from gpuyard.core.errors import LedgerError
 from gpuyard.core.grants import WHOLE, GrantState, Part
 from gpuyard.core.ledger import Ledger
+from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube.objects import GpuPod, GpuRequest, YardGpu, YardNode
 from gpuyard.policies.multiplex.interference import Usage
-
-GB_OF_GIB = 2**30 / 1e9
 
 
 class PodOnGpu(NamedTuple):

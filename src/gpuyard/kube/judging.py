@@ -11,7 +11,8 @@ from math import isfinite
 from typing import NamedTuple
 
 from gpuyard.core.errors import InputError
-from gpuyard.kube.books import GB_OF_GIB, OpenGpu, PodOnGpu
+from gpuyard.core.units import GB_OF_GIB
+from gpuyard.kube.books import OpenGpu, PodOnGpu
 from gpuyard.kube.objects import GpuPod
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.rule import SharingRule

@@ -10,18 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
+from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube.device_ids import by_gpu
+from gpuyard.sharing.task_tuning import TaskPlace
 
 SETTLED_S = 60.0
 """For so long a kubelet may not yet tell that a container has its devices."""
-
-
-@dataclass(frozen=True)
-class TaskPlace:
-    """What a task was given: the GPU that it is on, and how much memory of it is its own."""
-
-    gpu: int
-    memory_gib: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +42,7 @@ class TaskRecords:
         except (OSError, ValueError):
             return None
         (gpu,) = by_gpu(devices)
-        return TaskPlace(gpu, len(devices))
+        return TaskPlace(gpu, len(devices) * GB_OF_GIB)
 
     def keep(self, held: Iterable[Sequence[str]]) -> None:
         """Forget containers whose devices nobody holds any more."""

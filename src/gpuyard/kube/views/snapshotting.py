@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Container
 
 from gpuyard.core.cluster import NodeKind
+from gpuyard.core.units import GB_OF_GIB
 from gpuyard.core.workload import Job
-from gpuyard.kube.books import GB_OF_GIB
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.views.viewing import ClusterView
 from gpuyard.policies.facts import Facts

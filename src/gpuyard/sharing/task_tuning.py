@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.kube.books import GB_OF_GIB
-from gpuyard.kube.task_records import TaskPlace
 from gpuyard.policies.multiplex.batch_grid import BatchRange
 from gpuyard.policies.multiplex.gpu_tuner import GpuTuner
 from gpuyard.policies.multiplex.learning_rate import RULES, learning_rate_factor
@@ -25,6 +23,14 @@ Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Size = Annotated[int, Field(ge=1, le=10**9)]
 Which = tuple[str, int]
 """A wish, by its round and its generation."""
+
+
+@dataclass(frozen=True)
+class TaskPlace:
+    """What a task was given: the GPU that it is on, and how much memory of it is its own."""
+
+    gpu: int
+    memory_gb: float
 
 
 class TaskSample(BaseModel):
@@ -80,7 +86,7 @@ class _Member:
 class _SharedGpu:
     """One GPU: its tasks, and its tuner while there are several."""
 
-    memory_gib: int
+    memory_gb: float
     round: str
     members: dict[str, _Member] = field(default_factory=dict)
     tuner: GpuTuner | None = None
@@ -89,10 +95,10 @@ class _SharedGpu:
 class NodeTuning:
     """All GPUs of a node."""
 
-    def __init__(self, memory_gib: dict[int, int], new_round: Callable[[], str]) -> None:
+    def __init__(self, memory_gb: dict[int, float], new_round: Callable[[], str]) -> None:
         """`new_round` gives a name that no daemon before has used."""
         self._new_round = new_round
-        self._gpus = {gpu: _SharedGpu(memory, new_round()) for gpu, memory in memory_gib.items()}
+        self._gpus = {gpu: _SharedGpu(memory, new_round()) for gpu, memory in memory_gb.items()}
 
     def hear(self, place: TaskPlace, message: TaskMessage, now: float) -> BatchWish | None:
         """A task has said how it is; returns what is wished of it, None if that is nothing new."""
@@ -151,7 +157,7 @@ class NodeTuning:
                 gpu.tuner, gpu.round = None, self._new_round()
             return
         if gpu.tuner is None:
-            gpu.tuner, gpu.round = GpuTuner(gpu.memory_gib * GB_OF_GIB), self._new_round()
+            gpu.tuner, gpu.round = GpuTuner(gpu.memory_gb), self._new_round()
         elif gone is not None and gone in gpu.tuner.wish.batches:
             gpu.tuner.leave(gone, now)
         for name, member in ready.items():
@@ -175,6 +181,6 @@ def _range(message: TaskMessage, place: TaskPlace) -> BatchRange:
     """The sizes that a task allows, of those that fit into its own memory; its own size it has chosen itself."""
     largest = message.largest
     if message.sample_gb > 0:
-        room = place.memory_gib * GB_OF_GIB - message.fixed_gb
+        room = place.memory_gb - message.fixed_gb
         largest = max(message.own, min(largest, floor(room / message.sample_gb)))
     return BatchRange(message.own, message.smallest, largest, message.fixed_gb, message.sample_gb)

@@ -1,4 +1,4 @@
-"""The node daemon: a socket at which tasks say how they train, and hear which batch size is wished of them."""
+"""A socket of a node at which tasks say how they train, and hear which batch size is wished of them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.core.errors import InputError
-from gpuyard.kube.node.task_tuning import NodeTuning, read_message
-from gpuyard.kube.task_records import TaskPlace, TaskRecords
+from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace, read_message
 
 MOST_BYTES = 65536
 SILENT_S = 60.0
@@ -22,15 +21,19 @@ FOR_ALL = 0o666
 """Tasks run as any user; who has no secret that was noted for it is not heard."""
 
 
+FindTask = Callable[[str], TaskPlace | None]
+
+
 class TaskDaemon(socketserver.ThreadingUnixStreamServer):
     """Listens for the tasks of a node."""
 
     daemon_threads = True
 
     def __init__(
-        self, socket_path: Path, tuning: NodeTuning, records: TaskRecords, clock: Callable[[], float] = time.monotonic
+        self, socket_path: Path, tuning: NodeTuning, find: FindTask, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.tuning, self.records, self.clock = tuning, records, clock
+        """`find` has the place of a task by its secret; None where nobody was given that one."""
+        self.tuning, self.find, self.clock = tuning, find, clock
         self.lock = threading.Lock()
         self.over = threading.Event()
         socket_path.parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +84,7 @@ class _TaskHandler(socketserver.StreamRequestHandler):
         except InputError as error:
             return {"error": str(error)}, name, place
         if place is None:
-            name, place = message.task, self.server.records.find(message.task)
+            name, place = message.task, self.server.find(message.task)
         if place is None or message.task != name:
             return {"error": "this is no task of this node"}, name, place
         with self.server.lock:

@@ -11,8 +11,7 @@ import pytest
 
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.kube.node.task_tuning import NodeTuning, read_message
-from gpuyard.kube.task_records import TaskPlace
+from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace, read_message
 
 Steps = Callable[[int], float]
 
@@ -20,8 +19,8 @@ Steps = Callable[[int], float]
 class SimulatedTask:
     """A task that does what is wished, and measures steps that take what `step_s` says of a size."""
 
-    def __init__(self, name: str, step_s: Steps, own: int = 64, gpu: int = 0, gib: int = 8, **terms: Any) -> None:
-        self.name, self.step_s, self.own, self.place = name, step_s, own, TaskPlace(gpu, gib)
+    def __init__(self, name: str, step_s: Steps, own: int = 64, gpu: int = 0, gb: float = 8.0, **terms: Any) -> None:
+        self.name, self.step_s, self.own, self.place = name, step_s, own, TaskPlace(gpu, gb)
         self.terms = {
             "smallest": own // 2,
             "largest": 2 * own,
@@ -121,7 +120,7 @@ def test_a_third_task_is_tuned_too_and_one_that_goes_is_forgotten() -> None:
 
 
 def test_a_size_never_needs_more_memory_than_the_task_was_given() -> None:
-    grows = SimulatedTask("a", flat, gib=8, fixed_gb=2.0, sample_gb=0.08)  # 82 samples at the most
+    grows = SimulatedTask("a", flat, gb=8.6, fixed_gb=2.0, sample_gb=0.08)  # 82 samples at the most
     tuning, other = node(), SimulatedTask("b", flat)
     go_on(tuning, grows, other)
     assert 64 <= max(grows.sizes) <= 82
