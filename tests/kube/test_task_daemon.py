@@ -94,7 +94,7 @@ def test_without_a_daemon_nothing_is_measured_and_nothing_changes() -> None:
     batch = SharedBatch(64, environment={})
     assert threading.active_count() <= before
     assert [batch.step() for _ in range(10)] == [False] * 10
-    assert (batch.size, batch._tally.seconds) == (64, [])
+    assert (batch.size, batch._state()["sample"], batch.asked) == (64, None, False)
 
 
 def test_a_step_boundary_costs_less_than_50_microseconds(short_folder: Path) -> None:

@@ -1,10 +1,11 @@
-"""A lease for the `Trainer` of Hugging Face: it saves and stops when the scheduler says so, and goes on there later.
+"""For the `Trainer` of Hugging Face: a lease, by which it saves and stops when the scheduler says so and goes on there
+later, and a batch size that may change while it trains.
 
     lease = HuggingFaceLease()
-    trainer = Trainer(…, callbacks=[lease])
+    trainer = Trainer(…, callbacks=[lease, HuggingFaceBatch(batch, sampler)])
     trainer.train(resume_from_checkpoint=lease.checkpoint)
 
-Without a scheduler it does nothing, and `checkpoint` is None.
+Without a scheduler the lease does nothing, and `checkpoint` is None; without a daemon sizes stay as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from gpuyard.client.batch_sampler import SharedBatchSampler
 from gpuyard.client.foreign_loop import AfterStep, join_loop, link_or_copy, wait_for_all
+from gpuyard.client.foreign_steps import ForeignSteps
+from gpuyard.client.shared_batch import SharedBatch
 from gpuyard.client.stepping import LeaseEnded
 
 try:
@@ -67,3 +71,34 @@ class HuggingFaceLease(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def _write(self, path: Path) -> None:
         shutil.copytree(self._saved, path, copy_function=link_or_copy)
+
+
+class HuggingFaceBatch(TrainerCallback):  # type: ignore[misc, unused-ignore]
+    """A callback of `transformers.Trainer` whose `get_train_dataloader` has a loader with the sampler.
+
+    The sampler's `parts` are `gradient_accumulation_steps`. While sizes may change the loader has no length: the
+    Trainer wants `max_steps`, and `ignore_data_skip` where it goes on from a checkpoint.
+    """
+
+    def __init__(self, batch: SharedBatch, sampler: SharedBatchSampler) -> None:
+        self._steps = ForeignSteps(batch, sampler)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """The first step follows."""
+        optimizer = kwargs["optimizer"]
+        self._steps.begin([getattr(optimizer, "optimizer", optimizer)], kwargs["model"].parameters())
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """Gradients are only collected so far."""
+        self._steps.micro_batch()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """The optimizer has done a step."""
+        self._steps.micro_batch()
+        self._steps.step()
+
+    def _pause(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+        """What was done just now is no part of a step."""
+        self._steps.pause()
+
+    on_epoch_begin = on_evaluate = on_save = _pause

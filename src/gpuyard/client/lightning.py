@@ -1,10 +1,11 @@
-"""A lease for the `Trainer` of Lightning: it saves and stops when the scheduler says so, and goes on there later.
+"""For the `Trainer` of Lightning: a lease, by which it saves and stops when the scheduler says so and goes on there
+later, and a batch size that may change while it trains.
 
     lease = LightningLease()
-    trainer = Trainer(…, callbacks=[lease])
-    trainer.fit(model, loader, ckpt_path=lease.checkpoint)
+    trainer = Trainer(…, callbacks=[lease, LightningBatch(batch, sampler)])
+    trainer.fit(model, DataLoader(data, batch_sampler=sampler), ckpt_path=lease.checkpoint)
 
-Without a scheduler it does nothing, and `checkpoint` is None.
+Without a scheduler the lease does nothing, and `checkpoint` is None; without a daemon sizes stay as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpuyard.client.batch_sampler import SharedBatchSampler
 from gpuyard.client.foreign_loop import AfterStep, join_loop
+from gpuyard.client.foreign_steps import ForeignSteps
+from gpuyard.client.shared_batch import SharedBatch
 from gpuyard.client.stepping import LeaseEnded
 
 try:
@@ -65,3 +69,29 @@ class LightningLease(Callback):  # type: ignore[misc, unused-ignore]
 
     def _write(self, path: Path) -> None:
         self._trainer.save_checkpoint(path)
+
+
+class LightningBatch(Callback):  # type: ignore[misc, unused-ignore]
+    """A callback of Lightning's `Trainer`. The sampler's `parts` are the Trainer's `accumulate_grad_batches`."""
+
+    def __init__(self, batch: SharedBatch, sampler: SharedBatchSampler) -> None:
+        self._steps = ForeignSteps(batch, sampler)
+        self._step = -1
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """The first step follows."""
+        self._step = trainer.global_step
+        self._steps.begin(trainer.optimizers, pl_module.parameters())
+
+    def on_train_batch_end(self, trainer: Any, *_others: Any) -> None:
+        """Gradients of one more batch have been added, and the optimizer may have done a step."""
+        self._steps.micro_batch()
+        if trainer.global_step != self._step:
+            self._step = trainer.global_step
+            self._steps.step()
+
+    def _pause(self, *_others: Any) -> None:
+        """What was done just now is no part of a step."""
+        self._steps.pause()
+
+    on_train_epoch_start = on_validation_end = on_save_checkpoint = _pause

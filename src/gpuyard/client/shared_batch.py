@@ -6,8 +6,8 @@
         if batch.step():
             scale_learning_rate(batch.learning_rate_factor)
 
-A step boundary costs about a microsecond: a thread of its own speaks with the daemon, over a socket of this machine.
-Without a daemon nothing is ever wished, and nothing is measured.
+A step boundary costs less than a microsecond: a thread of its own speaks with the daemon, over a socket of this
+machine. Without a daemon nothing is ever wished, and nothing is measured.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import json
 import os
 import socket
 import threading
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
+
+from gpuyard.client.step_times import StepTimes
 
 SOCKET, TASK = "GPUYARD_TASK_SOCKET", "GPUYARD_TASK"
 BEAT_S = 0.5
 ANSWER_S = 5.0
 ENOUGH_STEPS = 5
 """Fewer steps make no sample."""
-MOST_STEPS = 1000
-"""More steps than these are not kept for one sample."""
 MOST_BYTES = 65536
 
 
@@ -43,19 +42,18 @@ class BatchWish:
 
 
 class _Tally:
-    """The times of steps that were done with one wish, which a sample is made of."""
+    """What was measured of the steps that were done with one wish."""
 
-    def __init__(self, wish: BatchWish | None) -> None:
-        self.wish = wish
-        self.seconds: list[float] = []
+    def __init__(self, wish: BatchWish | None, times: StepTimes, *, begun: bool) -> None:
+        self.wish, self.times, self.begun = wish, times, begun
+        """`begun`: a step has been done with it, or the next one will be."""
         self.noise_scale: float | None = None
 
     def sample(self) -> dict[str, Any] | None:
         """What was measured since the last sample; None if it is too little."""
-        taken = self.seconds[:]
-        if self.wish is None or len(taken) < ENOUGH_STEPS:
+        taken = self.times.take(ENOUGH_STEPS)
+        if not taken:
             return None
-        del self.seconds[: len(taken)]  # what the training thread adds meanwhile stays for the next one
         mean = sum(taken) / len(taken)
         variance = sum((each - mean) ** 2 for each in taken) / (len(taken) - 1)
         return {
@@ -78,13 +76,16 @@ class SharedBatch:
         fixed_gb: float = 0.0,
         sample_gb: float = 0.0,
         learning_rate: str = "sqrt",
+        wait: Callable[[], object] | None = None,
         beat_s: float = BEAT_S,
         environment: Mapping[str, str] = os.environ,
     ) -> None:
         """The sizes that the task allows, from half to twice its own; and, where they are known, what they take.
 
         `fixed_gb` is GPU memory beside what grows with the batch, `sample_gb` for each sample. `learning_rate` is the
-        rule by which it follows: sqrt, linear, adascale or none. How things are is told every `beat_s`.
+        rule by which it follows: sqrt, linear, adascale or none. `wait` waits for the GPU, such as
+        `torch.cuda.synchronize`: a loop that never does so itself is measured wrongly without. It is called once in ten
+        steps, while somebody asks. How things are is told every `beat_s`.
         """
         self.size = own
         self.learning_rate_factor = 1.0
@@ -101,39 +102,81 @@ class SharedBatch:
             "sample_gb": sample_gb,
             "rule": learning_rate,
         }
+        self._wait = wait
         self._wish: BatchWish | None = None
-        self._tally = _Tally(None)
+        self._tally = _Tally(None, StepTimes(), begun=True)
+        self._own = self._fitted = own, 1.0
+        """Size and factor of the learning rate: the task's own, and the last ones that it trained with before these."""
         self._too_large: BatchWish | None = None
-        self._last: float | None = None
+        """A wish that did not fit, until the daemon has heard of it."""
+        self._refused: BatchWish | None = None
         self._beat_s, self._over = beat_s, threading.Event()
         self._path = environment.get(SOCKET, "")
-        if self._path and self._terms["task"]:
+        self.may_change = bool(self._path and self._terms["task"])
+        """Whether there is anybody who could wish for another size."""
+        if self.may_change:
             threading.Thread(target=self._go_on, name="gpuyard batch", daemon=True).start()
 
-    def step(self, noise_scale: float | None = None) -> bool:
-        """Say that a step is done; True if the next one is to have another size.
+    @property
+    def asked(self) -> bool:
+        """Whether anybody wants to know how this task trains."""
+        return self._wish is not None
 
-        `noise_scale` is that of the task's gradients, in samples, where it is measured.
+    def step(self, noise_scale: float | None = None, *, samples: int | None = None) -> bool:
+        """Say that a step is done; True if batches are to have another size from now on.
+
+        `noise_scale` is that of the task's gradients, in samples, where it is measured. `samples` is how many the step
+        had, where that may be another number than `size`: batches that were fetched before the size changed, or the
+        last of an epoch. Such steps are not measured, and a size, with its learning rate, counts as taken with the
+        first step that had it.
         """
         wish, tally = self._wish, self._tally
-        if wish is None:
+        if wish is None or wish is self._refused:
             return False
-        now = time.perf_counter()
-        if wish is tally.wish:
-            if self._last is not None and len(tally.seconds) < MOST_STEPS:
-                tally.seconds.append(now - self._last)
-            tally.noise_scale = noise_scale
-            self._last = now
-            return False
-        changed = wish.batch != self.size
-        self.size, self.learning_rate_factor = wish.batch, wish.learning_rate_factor
-        self._tally = _Tally(wish)
-        self._last = None if changed else now  # the first step of a new size is slower than those that follow
-        return changed
+        if wish is not tally.wish:
+            return self._follow(wish, samples)
+        tally.noise_scale = noise_scale
+        if samples is not None and samples != self.size:
+            tally.times.begin()
+        elif tally.begun:
+            tally.times.step()
+        else:
+            tally.begun, self.learning_rate_factor = True, wish.learning_rate_factor
+            tally.times.begin()
+        return False
 
-    def out_of_memory(self) -> None:
-        """Say that the present size does not fit: the daemon will not wish for as much again."""
-        self._too_large = self._tally.wish
+    def pause(self) -> None:
+        """Say that something else than a step follows, such as a validation: it is no part of the next step's time."""
+        self._tally.times.pause()
+
+    def out_of_memory(self, samples: int | None = None) -> bool:
+        """Say that a step did not fit; True if there is a smaller size to go on with, which is `size` now.
+
+        The daemon will not wish for as much again. False where nobody asked for that size: it is the task's own.
+        """
+        wish = self._tally.wish
+        if samples is not None and samples > self.size:
+            return True  # of a larger size than the present one, fetched before
+        smaller = [each for each in (self._fitted, self._own) if each[0] < self.size]
+        if wish is None or not smaller:
+            return False
+        self._refused = self._too_large = wish
+        self._tally = _Tally(None, StepTimes(), begun=True)
+        self.size, self.learning_rate_factor = max(smaller)
+        return True
+
+    def _follow(self, wish: BatchWish, samples: int | None) -> bool:
+        """A wish is seen for the first time, at the end of a step with another one."""
+        changed = wish.batch != self.size
+        if changed and self._tally.begun:
+            self._fitted = self.size, self.learning_rate_factor
+        self.size, begun = wish.batch, samples is None or samples == wish.batch
+        if begun:
+            self.learning_rate_factor = wish.learning_rate_factor
+        self._tally = _Tally(wish, StepTimes(self._wait), begun=begun)
+        if begun and not changed:
+            self._tally.times.begin()  # the first step of a new size is slower than those that follow
+        return changed
 
     def close(self) -> None:
         """Speak with the daemon no longer; the size stays as it is."""
@@ -153,21 +196,25 @@ class SharedBatch:
         """Tell each beat how things are, and hear what is wished."""
         with connection.makefile("rwb") as lines:
             while not self._over.is_set():
+                told = self._too_large
                 lines.write(json.dumps(self._state()).encode() + b"\n")
                 lines.flush()
                 answer = lines.readline(MOST_BYTES)
                 if not answer:
                     raise ConnectionError
                 self._hear(json.loads(answer))
+                if self._too_large is told:
+                    self._too_large = None
                 self._over.wait(self._beat_s)
 
     def _state(self) -> dict[str, Any]:
         tally, too_large = self._tally, self._too_large
-        self._too_large = None
-        told = self._terms | {"sample": tally.sample(), "out_of_memory": None}
-        if too_large is not None:
-            told["out_of_memory"] = [too_large.round, too_large.generation]
-        return told | {"applied": None if tally.wish is None else [tally.wish.round, tally.wish.generation]}
+        followed = tally.wish if tally.begun else None
+        return self._terms | {
+            "sample": tally.sample() if followed is not None else None,
+            "out_of_memory": None if too_large is None else [too_large.round, too_large.generation],
+            "applied": None if followed is None else [followed.round, followed.generation],
+        }
 
     def _hear(self, answer: dict[str, Any]) -> None:
         if answer.get("wish") is None:

@@ -245,6 +245,46 @@ def test_a_size_that_ran_out_of_memory_is_not_tried_again() -> None:
         tuner.report("a", sample(tuner), 2.0)
 
 
+def test_a_size_that_runs_out_of_memory_only_later_is_given_up_for_the_next_best() -> None:
+    tuner = GpuTuner(capacity_gb=16)
+    for name in ("a", "b"):
+        tuner.join(task(name), 0.0)
+    drive(tuner, fixed)
+    assert dict(tuner.wish.batches) == {"a": 128, "b": 128}
+    tuner.out_of_memory("a", tuner.wish.generation, 1.0)
+    seen = [64]
+
+    def fixed_and_seen(name: str, sizes: dict[str, int]) -> float:
+        seen.append(sizes["a"])
+        return fixed(name, sizes)
+
+    assert phase(tuner) is not Phase.STABLE
+    drive(tuner, fixed_and_seen)
+    assert 64 < tuner.wish.batches["a"] <= max(seen) < 128
+    assert tuner.wish.batches["b"] == 128
+
+
+def test_a_size_that_no_longer_fits_when_somebody_comes_goes_back_to_the_task_s_own() -> None:
+    tuner = GpuTuner(capacity_gb=16)
+    tuner.join(task("a"), 0.0)
+    drive(tuner, fixed)
+    tuner.join(task("b"), 1.0)
+    assert (tuner.phase, tuner.wish.batches["a"]) == (Phase.SETTLE, 128)
+    tuner.out_of_memory("a", tuner.wish.generation, 1.0)
+    assert (tuner.phase, tuner.wish.batches["a"]) == (Phase.SETTLE, 64)
+    drive(tuner, fixed)
+    assert tuner.wish.batches["a"] < 128
+
+
+def test_that_its_own_size_does_not_fit_is_a_task_s_own_affair() -> None:
+    tuner = GpuTuner(capacity_gb=16)
+    tuner.join(task("a"), 0.0)
+    before = tuner.wish
+    tuner.out_of_memory("a", before.generation, 1.0)
+    tuner.out_of_memory("unknown", before.generation, 1.0)
+    assert tuner.wish is before
+
+
 def test_where_everything_ran_out_of_memory_sizes_are_what_they_were() -> None:
     tuner = GpuTuner(capacity_gb=16)
     tuner.join(task("a"), 0.0)

@@ -47,11 +47,9 @@ class BatchSearch:
         """Take in what was measured at sizes, with its standard error."""
         self._told.setdefault(batches, []).append((value, error))
 
-    def refuse(self, batches: BatchSizes) -> None:
-        """Take in that these sizes cannot be had: nor can any that are at least as large everywhere."""
-        self._refused |= {
-            each for each in self.candidates if all(size >= own for size, own in zip(each, batches, strict=True))
-        }
+    def refuse(self, axis: int, size: int) -> None:
+        """Take in that a task cannot have this size, nor a larger one, whatever others have."""
+        self._refused |= {each for each in self.candidates if each[axis] >= size}
 
     @property
     def measurements(self) -> int:

@@ -70,7 +70,8 @@ class GpuTuner:
         self._search: BatchSearch | None = None
         self._tuned: tuple[str, ...] = ()
         self._known: list[_Measured] = []
-        self._too_large: list[Mapping[str, int]] = []
+        self._too_large: list[tuple[frozenset[str], str, int]] = []
+        """In which company a task ran out of memory, and with which batch size."""
         self._phase_since = self._tuning_since = 0.0
 
     # What happens
@@ -85,7 +86,7 @@ class GpuTuner:
         del self._tasks[name]
         self._applied.pop(name, None)
         self._known = [each for each in self._known if name not in each.batches]
-        self._too_large = [each for each in self._too_large if name not in each]
+        self._too_large = [each for each in self._too_large if name not in each[0]]
         self._settle({other: size for other, size in self.wish.batches.items() if other != name}, now)
 
     def acknowledge(self, name: str, generation: int, now: float) -> None:
@@ -102,12 +103,24 @@ class GpuTuner:
             self._go_on(now)
 
     def out_of_memory(self, name: str, generation: int, now: float) -> None:
-        """A task could not have the batch size that was wished of it: nobody is asked for as much again."""
-        if self.phase is Phase.EXPLORE and generation == self.wish.generation and name in self._tasks:
-            self._too_large.append(self.wish.batches)
-            if self._search is not None:
-                self._search.refuse(self._of_tuned(self.wish.batches))
+        """A task could not have the batch size that was wished of it: in this company it is not asked for as much again.
+
+        That its own size does not fit is its own affair.
+        """
+        size, own = self.wish.batches.get(name, 0), self._tasks[name].batches.own if name in self._tasks else 0
+        if generation != self.wish.generation or not own:
+            return
+        explored = self.phase is Phase.EXPLORE and name in self._tuned
+        if size <= own and not explored:
+            return
+        self._too_large.append((frozenset(self._tasks), name, size))
+        if self._before.get(name, 0) >= size:
+            self._before = {**self._before, name: min(self._before[name], own)}
+        if self._search is not None and name in self._tuned:
+            self._search.refuse(self._tuned.index(name), size)
             self._ask_next(now)
+        else:
+            self._settle({**self.wish.batches, name: own}, now)
 
     def time_passed(self, now: float) -> None:
         """Leave out who has been silent for too long, and end what has taken too long."""
@@ -180,10 +193,9 @@ class GpuTuner:
             sizes = self._comparable(each.batches, others)
             if sizes in candidates and set(self._heard) <= each.losses.keys():
                 self._search.tell(sizes, *self._objective(each.losses))
-        for batches in self._too_large:
-            sizes = self._comparable(batches, others)
-            if sizes is not None:
-                self._search.refuse(sizes)
+        for company, name, size in self._too_large:
+            if company == self._tasks.keys() and name in self._tuned:
+                self._search.refuse(self._tuned.index(name), size)
 
     def _comparable(self, batches: Mapping[str, int], others: Mapping[str, int]) -> BatchSizes | None:
         """The sizes of those who are tuned, if all else was as it is now."""
