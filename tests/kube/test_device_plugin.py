@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 from tests.kube.api_server import ApiStandIn, api_server
-from tests.kube.builders import node, pod
+from tests.kube.builders import Manifest, node, pod
 from tests.kube.kubelet import KubeletStandIn
 from tests.kube.waiting import until
 
@@ -18,7 +18,8 @@ from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.core.errors import InputError
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube import names
-from gpuyard.kube.objects import YardGpu, read_node
+from gpuyard.kube.books import books_of
+from gpuyard.kube.objects import YardGpu, read_node, read_pod
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
 from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
 from gpuyard.kube.plugin.messages import MOST_BYTES
@@ -50,6 +51,14 @@ class NodeOfTest:
     def gpu_of(self, holder: str, resource: str = names.MEMORY) -> set[str]:
         found = {each for each, who in self.kubelet.taken[resource].items() if who.startswith(f"{holder}#")}
         return {each.partition("-")[0] for each in found}
+
+    def pod_at(self, name: str, version: int) -> Manifest:
+        """A pod as it was at a version."""
+        return [
+            thing
+            for at, _, _, thing in self.server.events
+            if at <= version and thing["metadata"].get("name") == name and "spec" in thing
+        ][-1]
 
     def end(self) -> None:
         self.kubelet.stop()
@@ -181,6 +190,27 @@ def test_a_pod_that_ended_up_elsewhere_is_noted_where_it_is(yard: NodeOfTest) ->
     yard.server.fails = lambda method, path: None
     yard.plugin = again(yard)
     assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
+
+
+def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_on_the_way(yard: NodeOfTest) -> None:
+    """A kubelet may admit them in any order; whoever follows the pods must never see a GPU of theirs with more room."""
+    yard.begin()
+    for number, name in enumerate(("a", "b")):
+        yard.bound(name, 12, str(number), chosen_at=number)
+    for name in ("b", "a"):
+        yard.kubelet.admit(name, names.MEMORY, 12)
+    assert (yard.gpu_of("a"), yard.gpu_of("b")) == ({"gpu1"}, {"gpu0"})
+    admitted = yard.server.version
+    yard.plugin.step()
+    there = read_node(yard.server.objects["/api/v1/nodes/n1"])
+    pods = {name: yard.pod_at(name, admitted) for name in ("a", "b")}
+    later = [thing for version, _, _, thing in yard.server.events if version > admitted]
+    assert len(later) >= 2
+    for thing in later:
+        pods[thing["metadata"]["name"]] = thing
+        books = books_of([there], map(read_pod, pods.values()))
+        assert max(gpu.free_gib for gpu in books.open_gpus("n1")) <= 3
+    assert [pods[name]["metadata"]["annotations"][names.DEVICES] for name in ("a", "b")] == ["1", "0"]
 
 
 def test_a_pod_of_another_scheduler_is_noted_where_it_is(yard: NodeOfTest) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.pod_devices import corrections, list_pod_devices
+from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_devices
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
 
 REGISTER_S = 10.0
@@ -53,6 +53,7 @@ class DevicePlugin:
         self._servers: list[tuple[PluginService, grpc.Server]] = []
         self._kubelet: tuple[int, int] | None = None
         self._told: str | None = None
+        self._devices: PodDevices = {}
         self._next_look = 0.0
         self._over = threading.Event()
 
@@ -78,9 +79,11 @@ class DevicePlugin:
             self._kubelet = kubelet if self._register_all() else None
         if self._told != write_gpus(self._now.gpus):
             self._tell_gpus()
-        if time.monotonic() >= self._next_look:
+        devices = list_pod_devices(self._settings.pod_resources)
+        if devices and (devices != self._devices or time.monotonic() >= self._next_look):
             self._next_look = time.monotonic() + RECONCILE_S
-            self._reconcile()
+            self._reconcile(devices)
+            self._devices = devices
 
     def _present(self) -> tuple[YardGpu, ...]:
         missing = _numbers(self._settings.out_of_order)
@@ -167,27 +170,41 @@ class DevicePlugin:
         devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
         return PodsHere(pods, frozenset(pod.uid for pod in pods if pod.full_name in devices))
 
-    def _reconcile(self) -> None:
-        """Write into pods where they really are."""
-        devices = list_pod_devices(self._settings.pod_resources)
-        if not devices:
-            return
+    def _reconcile(self, devices: PodDevices) -> None:
+        """Write into pods where they really are.
+
+        Equal pods that were admitted in another order than GPUs were chosen have changed places: each is noted at both
+        of its places before any is at one alone, so that at no time a GPU looks free which somebody has.
+        """
         self._source.keep(ids for containers in devices.values() for ids in containers)
         pods = {pod.uid: pod for pod in self._pods()}
-        for uid, there in corrections(list(pods.values()), devices).items():
-            pod = pods[uid]
-            annotations = {names.DEVICES: there, names.THEIR_INDEX: there, names.THEIR_ASSIGNED: "true"}
-            change = {"metadata": {"uid": uid, "annotations": annotations}}
-            try:
-                self._api.patch(pod_path(pod.namespace, pod.name), change)
-                self._say(f"pod {pod.full_name} is on GPU {there}, not on {pod.devices or 'none'}: noted")
-            except ApiError as error:
-                self._say(f"pod {pod.full_name} is on GPU {there}, which cannot be noted yet: {error}")
+        found = [(pods[uid], there) for uid, there in corrections(list(pods.values()), devices).items()]
+        if all(self._note(pod, {*pod.devices, *there}) for pod, there in found):
+            for pod, there in found:
+                if self._note(pod, there):
+                    self._say(f"pod {pod.full_name} is on GPU {_listed(there)}, not on {pod.devices or 'none'}: noted")
+
+    def _note(self, pod: GpuPod, gpus: Iterable[int]) -> bool:
+        """Write the GPUs of a pod into it; whether that was done."""
+        written = _listed(gpus)
+        annotations = {names.DEVICES: written, names.THEIR_INDEX: written, names.THEIR_ASSIGNED: "true"}
+        try:
+            self._api.patch(
+                pod_path(pod.namespace, pod.name), {"metadata": {"uid": pod.uid, "annotations": annotations}}
+            )
+        except ApiError as error:
+            self._say(f"pod {pod.full_name} has GPU {written}, which cannot be noted yet: {error}")
+            return False
+        return True
 
 
 def socket_name(resource: str) -> str:
     """The file name of a resource's socket, in the kubelet's folder."""
     return f"gpuyard-{resource.replace('/', '-')}.sock"
+
+
+def _listed(gpus: Iterable[int]) -> str:
+    return ",".join(map(str, sorted(gpus)))
 
 
 def _length(path: Path) -> int:

@@ -53,11 +53,8 @@ def gpus_of(containers: list[list[str]]) -> tuple[int, ...]:
         return ()
 
 
-def corrections(pods: list[GpuPod], devices: PodDevices) -> dict[str, str]:
-    """By uid, the devices of pods that are elsewhere than the books have them: the books are corrected, not the pod."""
-    found = {}
-    for pod in pods:
-        there = gpus_of(devices.get(pod.full_name, []))
-        if there and there != pod.devices and not pod.ended:
-            found[pod.uid] = ",".join(map(str, there))
-    return found
+def corrections(pods: list[GpuPod], devices: PodDevices) -> dict[str, tuple[int, ...]]:
+    """By uid, the GPUs of pods that are elsewhere than the books have them: the books are corrected, not the pod."""
+    found = {pod.uid: gpus_of(devices.get(pod.full_name, [])) for pod in pods if not pod.ended}
+    booked = {pod.uid: pod.devices for pod in pods}
+    return {uid: there for uid, there in found.items() if there and there != booked[uid]}
