@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.kube.custom_resources import DEFINITION, InvalidError, definition_for, stored
+
 from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.client.api import APPLY, Api
 
@@ -21,6 +23,7 @@ Failure = Callable[[str, str], int | None]
 
 
 LISTS = ("/nodes", "/pods")
+STATUS = "/status"
 PRECONDITIONS = ("resourceVersion", "uid")
 
 
@@ -67,30 +70,57 @@ class ApiStandIn:
     def _note(self, kind: str, path: str, thing: Json) -> Json:
         self.version += 1
         thing["metadata"]["resourceVersion"] = str(self.version)
+        if thing.get("kind") == DEFINITION:
+            thing["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
         if kind != "DELETED":
             self.objects[path] = thing
         self.events.append((self.version, kind, path, deepcopy(thing)))
         self.changed.notify_all()
+        if kind == "DELETED":
+            self._collect_garbage(thing)
         return thing
+
+    def _collect_garbage(self, gone: Json) -> None:
+        """What belonged to an object goes with it, and the objects of a kind with its definition."""
+        uid, spec = gone["metadata"].get("uid"), gone.get("spec") or {}
+        group = f"/apis/{spec['group']}/" if gone.get("kind") == DEFINITION else None
+        for path, thing in list(self.objects.items()):
+            owners = [each["uid"] for each in thing["metadata"].get("ownerReferences") or ()]
+            of_kind = group and path.startswith(group) and thing["kind"] == spec["names"]["kind"]
+            if (uid and uid in owners) or of_kind:
+                self._note("DELETED", path, self.objects.pop(path))
 
     def answer(self, method: str, path: str, body: Json) -> tuple[int, Json]:
         """Carry out a request."""
         self.requests.append((method, path, body))
+        try:
+            return self._carried_out(method, path, body)
+        except InvalidError as error:
+            return 422, {"message": str(error)}
+
+    def _carried_out(self, method: str, path: str, body: Json) -> tuple[int, Json]:
         with self.changed:
+            try:
+                custom = definition_for(path, self.objects)
+            except KeyError:
+                return 404, {"message": "the server could not find the requested resource"}
+            plural = f"/{custom['spec']['names']['plural']}" if custom else ""
             if method == "POST" and path.endswith("/binding"):
                 return self._bind(path.removesuffix("/binding"), body)
             if method == "POST":
                 return self._create(f"{path}/{body['metadata']['name']}", body)
-            if method == "GET" and path not in self.objects and not path.endswith(LISTS):
+            lists = (*LISTS, plural) if plural else LISTS
+            if method == "GET" and path not in self.objects and not path.endswith(lists):
                 return 404, {"message": f"{path} not found"}
             if method == "GET":
                 return 200, self.objects.get(path) or self._list(path)
             if method == "DELETE" and path in self.objects:
                 self._note("DELETED", path, self.objects.pop(path))
                 return 200, {}
+            path, status = (path.removesuffix(STATUS), True) if path.endswith(STATUS) else (path, False)
             if path not in self.objects:
                 return 404, {"message": f"{path} not found"}
-            return self._change(method, path, body)
+            return self._change(method, path, body, custom, status=status)
 
     def _list(self, path: str) -> Json:
         items = [thing for where, thing in self.objects.items() if is_in(where, path)]
@@ -99,9 +129,13 @@ class ApiStandIn:
     def _create(self, path: str, body: Json) -> tuple[int, Json]:
         if path in self.objects:
             return 409, {"message": f"{path} exists"}
-        return 201, self._note("ADDED", path, deepcopy(body))
+        custom = definition_for(path, self.objects)
+        fresh = stored(custom, None, body, status=False) if custom else deepcopy(body)
+        if custom:
+            fresh["metadata"].setdefault("uid", f"uid-{self.version + 1}")
+        return 201, self._note("ADDED", path, fresh)
 
-    def _change(self, method: str, path: str, body: Json) -> tuple[int, Json]:
+    def _change(self, method: str, path: str, body: Json, custom: Json | None, *, status: bool) -> tuple[int, Json]:
         before = self.objects[path]
         stated = (body.get("metadata") or {}).get("resourceVersion")
         uid = (body.get("metadata") or {}).get("uid")
@@ -110,7 +144,8 @@ class ApiStandIn:
             before["metadata"].get("uid"),
         ):
             return 409, {"message": "the object has been modified"}
-        return 200, self._note("MODIFIED", path, deepcopy(body) if method == "PUT" else merged(before, body))
+        after = deepcopy(body) if method == "PUT" else merged(before, body)
+        return 200, self._note("MODIFIED", path, stored(custom, before, after, status=status) if custom else after)
 
     def _bind(self, path: str, body: Json) -> tuple[int, Json]:
         if path not in self.objects:

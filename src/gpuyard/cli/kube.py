@@ -73,7 +73,7 @@ def install(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Install gpuyard in a cluster, or bring it up to date; certificates that are there are kept."""
-    from gpuyard.kube.install.installing import apply_all, is_there, minor_version, wait_until_ready
+    from gpuyard.kube.install.installing import DEFINITION, apply_all, is_there, minor_version, wait_until_ready
     from gpuyard.kube.install.manifests import manifests
     from gpuyard.kube.install.values import read_values
 
@@ -82,16 +82,18 @@ def install(
         made = manifests(chosen, minor_version(api), _certificates(chosen.namespace))
         there = [each for each in made if each["kind"] == "Secret" and is_there(api, each)]
         wanted = made if len(there) < 2 else [each for each in made if each["kind"] != "Secret"]
-        for path in apply_all(api, wanted):
-            say(f"applied {path}")
-        wait_until_ready(api, wanted, wait, say)
+        kinds = [each for each in wanted if each["kind"] == DEFINITION]
+        for part in (kinds, [each for each in wanted if each["kind"] != DEFINITION]):
+            for path in apply_all(api, part):
+                say(f"applied {path}")
+            wait_until_ready(api, part, wait, say)  # whoever uses a kind must find it
     selector = ",".join(f"{name}={value}" for name, value in chosen.nodeSelector.items())
     say(f"gpuyard runs. Nodes with the label {selector} offer GPUs; pods ask for them with schedulerName: gpuyard")
 
 
 @app.command()
 def uninstall(values: ValuesFile = None, namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
-    """Remove everything that 'install' made; pods that have GPUs keep them."""
+    """Remove everything that 'install' made, what was measured too; pods that have GPUs keep them."""
     from gpuyard.kube.install.installing import minor_version, remove_all
     from gpuyard.kube.install.manifests import manifests
     from gpuyard.kube.install.values import read_values

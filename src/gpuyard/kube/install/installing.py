@@ -14,9 +14,11 @@ _PLURALS = {
     "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Secret": "secrets", "ConfigMap": "configmaps",
     "Service": "services", "Deployment": "deployments", "DaemonSet": "daemonsets", "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
-    "PodDisruptionBudget": "poddisruptionbudgets",
+    "PodDisruptionBudget": "poddisruptionbudgets", "CustomResourceDefinition": "customresourcedefinitions",
 }  # fmt: skip
 NOT_FOUND = 404
+DEFINITION = "CustomResourceDefinition"
+WAITED_FOR = (DEFINITION, "Deployment", "DaemonSet")
 LOOK_S = 1.0
 
 
@@ -47,18 +49,28 @@ def apply_all(api: Api, things: Iterable[JsonObject]) -> list[str]:
 
 
 def remove_all(api: Api, things: Iterable[JsonObject]) -> list[str]:
-    """Remove objects, the last ones first; returns those that were there."""
+    """Remove objects, the last ones first; returns those that were there, and what went with them."""
     removed = []
     for thing in reversed(list(things)):
         path = path_of(thing)
         try:
+            going = _goes_with(api, thing)
             api.delete(path)
         except ApiError as error:
             if error.status != NOT_FOUND:
                 raise
         else:
-            removed.append(path)
+            removed.append(path + going)
     return removed
+
+
+def _goes_with(api: Api, thing: JsonObject) -> str:
+    """In words, the objects that a definition takes with it."""
+    if thing["kind"] != DEFINITION:
+        return ""
+    spec = thing["spec"]
+    found = api.get(f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}")
+    return f", and with it {len(found['items'])} objects of the kind {spec['names']['kind']}"
 
 
 def is_there(api: Api, thing: JsonObject) -> bool:
@@ -73,11 +85,11 @@ def is_there(api: Api, thing: JsonObject) -> bool:
 
 
 def wait_until_ready(api: Api, things: Iterable[JsonObject], seconds: float, say: Callable[[str], None]) -> None:
-    """Wait for deployments and daemon sets; GpuyardError names what is not ready in time."""
+    """Wait for kinds, deployments and daemon sets; GpuyardError names what is not ready in time."""
     end = time.monotonic() + seconds
     waited = ""
     for thing in things:
-        if thing["kind"] not in ("Deployment", "DaemonSet"):
+        if thing["kind"] not in WAITED_FOR:
             continue
         while missing := _missing(api.get(path_of(thing))):
             if time.monotonic() > end:
@@ -89,8 +101,11 @@ def wait_until_ready(api: Api, things: Iterable[JsonObject], seconds: float, say
 
 
 def _missing(found: JsonObject) -> str:
-    """What is not ready yet of a deployment, of whose replicas one leads and is ready, or of a daemon set."""
+    """What is not ready yet of a kind, a deployment, of whose replicas one leads and is ready, or a daemon set."""
     status = found.get("status") or {}
+    if found["kind"] == DEFINITION:
+        told = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+        return "" if told.get("Established") == "True" else "not served yet"
     if int(status.get("observedGeneration") or 0) < int(found["metadata"].get("generation") or 0):
         return "not looked at yet"
     if found["kind"] == "Deployment":

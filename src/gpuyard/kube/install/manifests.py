@@ -11,6 +11,7 @@ from gpuyard.kube.install.roles import roles
 from gpuyard.kube.install.scheduler_config import scheduler_config
 from gpuyard.kube.install.values import Values
 from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.resources.definitions import definitions
 
 EXTENDER, SCHEDULER, PLUGIN = "gpuyard-extender", "gpuyard-scheduler", "gpuyard-device-plugin"
 SERVER_SECRET, CLIENT_SECRET = "gpuyard-extender-tls", "gpuyard-scheduler-tls"
@@ -23,6 +24,7 @@ TEMPORARY = {"name": "tmp", "mountPath": "/tmp"}  # noqa: S108 - each pod's own
 def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = None) -> list[JsonObject]:
     """Everything, in the order in which it is made; `minor` of Kubernetes 1.x says in which version of the API."""
     found = [
+        *definitions(),
         _object("v1", "Namespace", values.namespace, None),
         *(_object("v1", "ServiceAccount", name, values) for name in (EXTENDER, SCHEDULER, PLUGIN)),
         *roles(values.namespace, EXTENDER, SCHEDULER, PLUGIN),

@@ -1,0 +1,1 @@
+"""The kinds of objects that gpuyard adds to a cluster, as values and as definitions."""
