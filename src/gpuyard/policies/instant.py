@@ -15,6 +15,7 @@ from gpuyard.core.books import DEMANDS, RELEASING, Books, held_gpus, mark_touche
 from gpuyard.core.cluster import Cluster, NodeGroup
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import WHOLE, GrantState
+from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.policies.fact_rules import check_facts
 from gpuyard.policies.facts import Facts, Holding, JobFact
@@ -42,8 +43,21 @@ def job_id_of(instant: Instant, number: int) -> Any:
     return found.item() if hasattr(found, "item") else found
 
 
+class Standing(NamedTuple):
+    """What facts say, in arrays: what a snapshot shows, and what a simulated world goes on from."""
+
+    instant: Instant
+    ledger: Ledger
+    """Whose books are those of the instant."""
+
+
 def instant_of(facts: Facts, zoo: Zoo) -> Instant:
     """Put facts into arrays; raises InputError or LedgerError where they contradict each other."""
+    return standing_of(facts, zoo).instant
+
+
+def standing_of(facts: Facts, zoo: Zoo) -> Standing:
+    """The same with the ledger that all of it is held in."""
     if not facts.nodes:
         raise InputError("a snapshot needs at least one node", field="nodes")
     check_facts(facts)
@@ -61,7 +75,7 @@ def instant_of(facts: Facts, zoo: Zoo) -> Instant:
         Tables(jobs, ledger.books, progress), _active(facts, known), quota_limits(facts.quotas, workload.tenants)
     )
     leaving = {number: fact.holds for number, fact in enumerate(known) if fact.holds and _is_leaving(fact)}
-    return Instant(cluster, workload, moment, tuple(fact.job.job_id for fact in known), leaving)
+    return Standing(Instant(cluster, workload, moment, tuple(fact.job.job_id for fact in known), leaving), ledger)
 
 
 def _cluster(facts: Facts) -> Cluster:

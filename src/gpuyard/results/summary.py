@@ -22,11 +22,12 @@ def summarise(
     *,
     policy: str,
     load: float | None = None,
+    start_s: float = 0.0,
     end_s: float | None = None,
     cpu_seconds: float | None = None,
     run: str | None = None,
 ) -> dict[str, Any]:
-    """Sum up a run; completion times cover the measured jobs, use of the cluster covers 0 to `end_s`.
+    """Sum up a run; completion times cover the measured jobs, use of the cluster covers `start_s` to `end_s`.
 
     `end_s` is the last event in the tables when it is not given. A figure that no job supports is None, and so
     is the use of CPUs and memory when the run kept no timeline.
@@ -40,8 +41,8 @@ def summarise(
         "jobs": measured.height,
         "unfinished": measured.height - finished.height,
         **_completion(finished),
-        "makespan_h": None if last_finish is None else float(last_finish) / HOUR,  # type: ignore[arg-type]
-        **_use(jobs, timeline, cluster, last_event(jobs, timeline) if end_s is None else end_s),
+        "makespan_h": None if last_finish is None else (float(last_finish) - start_s) / HOUR,  # type: ignore[arg-type]
+        **_use(jobs, timeline, cluster, start_s, last_event(jobs, timeline) if end_s is None else end_s),
         "preemptions": int(jobs["preemptions"].sum()),
         "moves": int(jobs["moves"].sum()),
         "cpu_seconds": cpu_seconds,
@@ -96,11 +97,15 @@ def _completion(finished: pl.DataFrame) -> dict[str, float | None]:
     }
 
 
-def _use(jobs: pl.DataFrame, timeline: pl.DataFrame, cluster: Cluster, end_s: float) -> dict[str, float | None]:
+def _use(
+    jobs: pl.DataFrame, timeline: pl.DataFrame, cluster: Cluster, start_s: float, end_s: float
+) -> dict[str, float | None]:
+    lasted = end_s - start_s
     if not timeline.height:
         gpu_seconds = float(np.sum((jobs["gpus"] * jobs["held_s"]).to_numpy()))
-        whole = cluster.total_gpus * end_s
-        return dict.fromkeys(_SHARES) | {"gpu_use": gpu_seconds / whole if whole > 0 else None}
+        whole = cluster.total_gpus * lasted
+        known = whole > 0 and not start_s  # else some of it was held before
+        return dict.fromkeys(_SHARES) | {"gpu_use": gpu_seconds / whole if known else None}
     totals = cluster.capacity.sum(axis=0)
     cpus, memory = float(totals[CPU]), float(totals[MEMORY])
     columns = ("gpus", "cpus_used", "memory_used_gb", "cpus", "memory_gb")
@@ -111,5 +116,5 @@ def _use(jobs: pl.DataFrame, timeline: pl.DataFrame, cluster: Cluster, end_s: fl
     for name, column, total in zip(_SHARES, columns, capacities, strict=True):
         # numpy adds in a fixed order; a sum spread over threads could differ in the last digit between runs
         amount = float(np.sum(held[column].to_numpy() * length))
-        shares[name] = amount / (total * end_s) if total * end_s > 0 else None
+        shares[name] = amount / (total * lasted) if total * lasted > 0 else None
     return shares

@@ -7,7 +7,6 @@ import numpy as np
 from gpuyard.core.arrays import Bytes, Floats, Ints
 from gpuyard.core.books import Books
 from gpuyard.core.kernel import Boxed, inner, kernel
-from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.plan import PLACED, ROUND
 from gpuyard.policies.tables import JobProgress
 from gpuyard.simulation.job_lines import (
@@ -33,12 +32,12 @@ from gpuyard.simulation.neighbours import slow_down_beside
 
 @inner
 def _finish(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, expected: Floats, measured: Bytes, counts: Ints,
-    log: Log, job: int, at: float,
+    books: Books, progress: JobProgress, tally: Tally, expected: Floats, measured: Bytes, counts: Ints, log: Log,
+    job: int, at: float,
 ) -> None:  # fmt: skip
     """A job has done all its work."""
-    stop(books, jobs, progress, tally, log, job, at, FINISHED)
-    progress.done[job] = jobs.iterations[job]
+    stop(books, progress, tally, log, job, at, FINISHED)
+    progress.done[job] = tally.work[job]
     release(progress, expected, job, at)
     tally.finish[job] = at
     counts[FINISHED_ALL] += 1
@@ -81,7 +80,7 @@ def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
         job = _next_to_finish(books, tally)
         while job >= 0 and tally.finish_at[job] <= now:
             at, gpu = tally.finish_at[job], books.line_gpu[books.first_line[job]]
-            _finish(books, jobs, progress, tally, expected, measured, count, log, job, at)
+            _finish(books, progress, tally, expected, measured, count, log, job, at)
             slow_down_beside(books, jobs, progress, tally, costs, log, gpu, at)
             job = _next_to_finish(books, tally)
     wake = np.inf
@@ -89,7 +88,7 @@ def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
         job = books.holders[k]
         at = tally.finish_at[job]
         if at <= now:
-            _finish(books, jobs, progress, tally, expected, measured, count, log, job, at)
+            _finish(books, progress, tally, expected, measured, count, log, job, at)
         else:
             wake = min(wake, at)
     if count[FINISHED_ALL] > finished:
@@ -109,7 +108,7 @@ def advance(state: Boxed[State], costs: Costs, log: Log, now: float) -> float:
 @kernel
 def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float) -> None:
     """Stop every job with a GPU on this node; each goes back to its last checkpoint."""
-    books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
+    books, progress = state.value.tables.books, state.value.tables.progress
     tally = state.value.tally
     for k in range(books.busy[0] - 1, -1, -1):
         job = books.holders[k]
@@ -118,8 +117,8 @@ def fail_node(state: Boxed[State], costs: Costs, log: Log, node: int, now: float
             hit = hit or books.line_node[line] == node
         if not hit:
             continue
-        keep_checkpoint(jobs, progress, tally, costs, job, now)
-        stop(books, jobs, progress, tally, log, job, now, FAILED)
+        keep_checkpoint(progress, tally, costs, job, now)
+        stop(books, progress, tally, log, job, now, FAILED)
         progress.done[job] = tally.saved[job]
         release(progress, state.value.expected, job, now)
         tally.restarts[job] += 1

@@ -13,6 +13,7 @@ from gpuyard.core.interrupts import interrupts_between_steps, interrupts_held_ba
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
+from gpuyard.policies.facts import Facts
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results import Run, run_inputs, summarise
@@ -36,8 +37,12 @@ def simulate_cluster(
     zoo: Zoo | None = None,
     load: float | None = None,
     progress: ReportFinished | None = None,
+    facts: Facts | None = None,
 ) -> Run:
-    """Run a workload on a cluster under a policy, in virtual time; the run is not yet saved."""
+    """Run a workload on a cluster under a policy, in virtual time; the run is not yet saved.
+
+    With the facts of a snapshot, whose workload and cluster these are, it goes on from there.
+    """
     check_fork()
     began = time.perf_counter()
     zoo = zoo or load_zoo()
@@ -45,9 +50,9 @@ def simulate_cluster(
         policy = find_policy(policy, options)
     if options.static and not options.faithful:
         workload = workload.at_once()
-    nodes = NodeOrder(cluster)
+    nodes = NodeOrder(cluster, keep=facts is not None)
     with interrupts_held_back():
-        world = open_cluster(nodes.cluster, workload, policy, nodes.translated(options), zoo, progress)
+        world = open_cluster(nodes.cluster, workload, policy, nodes.translated(options), zoo, progress, facts)
     load_kernels(policy, faithful=options.faithful)
     began_cpu = time.process_time()
     with interrupts_between_steps() as deliver:
@@ -55,10 +60,11 @@ def simulate_cluster(
     cpu_seconds = time.process_time() - began_cpu
     table = jobs_table(world)
     timeline = world.recorder.table(world.workload, nodes.gpu_numbers)
-    load = workload.jobs_per_hour if load is None else load
+    load = workload.jobs_per_hour if load is None and facts is None else load
     summary = summarise(
-        table, timeline, cluster, policy=policy.name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
-    )
+        table, timeline, cluster, policy=policy.name, load=load, start_s=0.0 if facts is None else facts.now_s,
+        end_s=world.end_s, cpu_seconds=cpu_seconds,
+    )  # fmt: skip
     speeds = [] if options.faithful else speed_notes(world.workload, cluster, zoo, options.recorded_on)
     info = _inputs(cluster, workload, policy, options, load) | {
         "end_s": world.end_s,

@@ -20,6 +20,7 @@ FINISHED, PREEMPTED, MOVED, RESIZED, FAILED, RUNNING = cast("tuple[int, ...]", t
 class Tally(NamedTuple):
     """What is recorded about each job."""
 
+    work: Floats  # iterations after which it ends, whatever a policy knows of that
     finish: Floats  # infinite until it has finished
     finish_at: Floats  # when it will, if nothing changes; infinite while it waits
     start: Floats  # first start; infinite before
@@ -80,25 +81,25 @@ def new_log(spans: int, gpu_ids: int) -> Log:
     )  # fmt: skip
 
 
-def new_tally(count: int) -> Tally:
-    """Return the records of jobs that have not arrived."""
-    never = np.inf
+def new_tally(iterations: Floats) -> Tally:
+    """Return the records of jobs with so much work each that have not arrived."""
+    never, count = np.inf, len(iterations)
     return Tally(
-        finish=np.full(count, never), finish_at=np.full(count, never), start=np.full(count, never),
-        saved=np.zeros(count), reason=np.full(count, PLACED, np.int8), reason_since=np.zeros(count),
-        waits=np.zeros((count, len(REASONS))), preemptions=np.zeros(count, np.int32),
+        work=iterations.copy(), finish=np.full(count, never), finish_at=np.full(count, never),
+        start=np.full(count, never), saved=np.zeros(count), reason=np.full(count, PLACED, np.int8),
+        reason_since=np.zeros(count), waits=np.zeros((count, len(REASONS))), preemptions=np.zeros(count, np.int32),
         moves=np.zeros(count, np.int32), restarts=np.zeros(count, np.int32),
         span_start=np.zeros(count), alone=np.zeros(count), worked=np.zeros(1),
     )  # fmt: skip
 
 
 @inner
-def done_by(progress: JobProgress, jobs: Jobs, job: int, now: float) -> float:
+def done_by(progress: JobProgress, tally: Tally, job: int, now: float) -> float:
     """Iterations that a job has done by now."""
     span = max(now - progress.since[job], 0.0)
     if progress.credit_s[0] > 0.0:
         span = np.floor(span / progress.credit_s[0] + 1e-9)
-    return float(min(progress.done[job] + progress.rate[job] * span, jobs.iterations[job]))
+    return float(min(progress.done[job] + progress.rate[job] * span, tally.work[job]))
 
 
 @inner
@@ -125,30 +126,26 @@ def close_span(books: Books, progress: JobProgress, tally: Tally, log: Log, job:
 
 
 @inner
-def keep_checkpoint(jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, job: int, now: float) -> None:
+def keep_checkpoint(progress: JobProgress, tally: Tally, costs: Costs, job: int, now: float) -> None:
     """Note the work done at the last checkpoint, if it lies on the line that ends now."""
     began = progress.held_since[job]
     at = began + np.floor((now - began) / costs.checkpoint_every_s) * costs.checkpoint_every_s
     if at >= progress.since[job]:
-        tally.saved[job] = done_by(progress, jobs, job, at)
+        tally.saved[job] = done_by(progress, tally, job, at)
 
 
 @inner
-def stop(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
-) -> None:
+def stop(books: Books, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int) -> None:
     """Close a job's span, bring its line up to date and take its resources back."""
-    end_line(books, jobs, progress, tally, log, job, now, how)
+    end_line(books, progress, tally, log, job, now, how)
     give_back(books, job)
 
 
 @inner
-def end_line(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int
-) -> None:
+def end_line(books: Books, progress: JobProgress, tally: Tally, log: Log, job: int, now: float, how: int) -> None:
     """Close a job's span and bring its line up to date; from now on it does nothing."""
     close_span(books, progress, tally, log, job, now, how)
-    done = done_by(progress, jobs, job, now)
+    done = done_by(progress, tally, job, now)
     tally.worked[0] += done - progress.done[job]
     progress.done[job] = done
     progress.since[job] = now
@@ -169,7 +166,7 @@ def release(progress: JobProgress, expected: Floats, job: int, now: float) -> No
 def draw_line(jobs: Jobs, progress: JobProgress, tally: Tally, costs: Costs, job: int, speed: float) -> None:
     """From `progress.since` on, a job goes on from what it has done at this speed."""
     progress.speed[job] = speed
-    left = jobs.iterations[job] - progress.done[job]
+    left = tally.work[job] - progress.done[job]
     per_iteration = jobs.iteration_s[job] / speed
     quantum = progress.credit_s[0]
     if quantum > 0.0:

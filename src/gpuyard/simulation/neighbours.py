@@ -22,9 +22,9 @@ def _slow_down(
     if speed == progress.speed[job]:
         return
     begins = max(progress.since[job], now)
-    keep_checkpoint(jobs, progress, tally, costs, job, now)
+    keep_checkpoint(progress, tally, costs, job, now)
     close_span(books, progress, tally, log, job, now, RESIZED)
-    done = done_by(progress, jobs, job, now)
+    done = done_by(progress, tally, job, now)
     tally.worked[0] += done - progress.done[job]
     progress.done[job] = done
     progress.since[job] = begins

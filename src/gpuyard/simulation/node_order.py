@@ -15,8 +15,9 @@ from gpuyard.simulation.options import Options
 class NodeOrder:
     """A cluster with its nodes sorted by kind, and the way back to the numbers that the user gave them."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster, self._given = cluster.sorted_by_kind()
+    def __init__(self, cluster: Cluster, *, keep: bool = False) -> None:
+        """Sort the nodes; or keep them as a snapshot has them, from which others decide in that order, too."""
+        self.cluster, self._given = (cluster, np.arange(cluster.nodes)) if keep else cluster.sorted_by_kind()
         first = np.cumsum(cluster.node_gpus) - cluster.node_gpus
         gpus = [np.arange(first[node], first[node] + cluster.node_gpus[node]) for node in self._given]
         self.gpu_numbers: Small = np.concatenate(gpus).astype(np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.workload import Workload
+from gpuyard.policies.facts import Facts
 from gpuyard.policies.jobs import build_jobs
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.published.jobs import build_published_jobs
@@ -12,6 +13,7 @@ from gpuyard.policies.resolve import resolve
 from gpuyard.profiles import Zoo
 from gpuyard.simulation.options import Options
 from gpuyard.simulation.published_cluster import PublishedCluster
+from gpuyard.simulation.resumed_cluster import ResumedCluster
 from gpuyard.simulation.simulated_cluster import ReportFinished, SimulatedCluster
 
 
@@ -40,8 +42,11 @@ def open_cluster(
     options: Options,
     zoo: Zoo,
     report: ReportFinished | None = None,
+    facts: Facts | None = None,
 ) -> SimulatedCluster:
-    """The simulated world of these inputs, before its first decision."""
+    """The simulated world of these inputs, before its first decision; with facts, one that goes on from them."""
+    if facts is not None:
+        return ResumedCluster(facts, policy, options, zoo, report)
     if options.faithful:
         return PublishedCluster(
             cluster, workload, lambda jobs: build_published_jobs(jobs, cluster, zoo), policy, options, zoo, report

@@ -90,6 +90,8 @@ WorkloadArrivals = Literal["exponential", "trace", "static"]
 Seconds = Annotated[float, _read(units.seconds), Field(ge=0, allow_inf_nan=False)]
 RoundSeconds = Annotated[Seconds, Field(ge=0.001)]
 PositiveSeconds = Annotated[Seconds, Field(gt=0)]
+Horizon = PositiveSeconds | None
+UnknownDuration = PositiveSeconds | None
 StarvationLimit = Annotated[Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, _read(_starvation)]
 FailureRate = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 PositiveRate = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -31,6 +31,13 @@ DEFAULT_JOBS = 8000
 DEFAULT_WINDOW = (4000, 5000)
 """Of the made jobs these are measured: the cluster is full before and after."""
 
+SAID_BY_A_SNAPSHOT = (
+    "workload", "cluster", "load", "split", "jobs", "window", "multi_gpu", "small", "arrivals", "static", "gpus",
+    "between", "tenant", "skip_infeasible", "recorded_on", "faithful", "restart_cost", "migration_cost",
+    "failures", "failure_rate", "quota",
+)  # fmt: skip
+"""What is there, and what holds there: options that contradict a snapshot."""
+
 PUBLISHED_STARVATION_S = 1000 * 3600.0
 """In the original a job that has waited this long goes first."""
 
@@ -49,6 +56,13 @@ class Options:
 
     workload: str | None = _option(None, "FILE", "Trace file; without it a Philly-like workload is made.")
     cluster: str = _option(DEFAULT_CLUSTER, "FILE|SHORT", "Cluster file, or as in 16x8:cpus=24,memory=500GB.")
+    snapshot: str | None = _option(
+        None, "FILE", "Go on from this snapshot of any world, which says which nodes and jobs there are."
+    )
+    unknown_duration_s: values.UnknownDuration = _option(
+        None, "TIME", "With --snapshot: how long jobs go on of which nobody knows how much work they are."
+    )
+    until_s: values.Horizon = _option(None, "TIME", "End after so much time, whoever still runs. [when all are done]")
     policy: values.Name = _option(
         "fifo+tune", "POLICY", "ORDER+ALLOCATE, or path/to/file.py:Name; repeat for several. [fifo+tune]", many=True
     )
@@ -124,6 +138,9 @@ class Options:
         if self.arrivals == "static":
             self._set("static", True)
         self._check_sharing()
+        if self.unknown_duration_s is not None and self.snapshot is None:
+            raise InputError("is for jobs of a snapshot, and none is named", field="unknown_duration",
+                             value=self.unknown_duration_s, hint="Name one with --snapshot")  # fmt: skip
         if self.faithful and self.starvation_s is None:
             self._set("starvation_s", PUBLISHED_STARVATION_S)
 
@@ -141,8 +158,9 @@ class Options:
         return self.multiplex != NO_SHARING
 
     def as_inputs(self) -> dict[str, Any]:
-        """Return all fields as a run keeps them; those about sharing only where GPUs are shared."""
-        left_out = () if self.shares_gpus else ("multiplex", "observations")
+        """Return all fields as a run keeps them; those about sharing or snapshots only where they matter."""
+        left_out = {name for name in ("snapshot", "unknown_duration_s", "until_s") if getattr(self, name) is None}
+        left_out |= set() if self.shares_gpus else {"multiplex", "observations"}
         return {name: value for name, value in asdict(self).items() if name not in left_out}
 
     def _set(self, name: str, value: Any) -> None:
@@ -153,6 +171,13 @@ class Options:
         default = Options()
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         return {spelled(name): value for name, value in found.items() if value != getattr(default, name)}
+
+
+def refuse_beside_snapshot(name: str, value: Any) -> None:
+    """Refuse an option, by its name on the command line, about what a snapshot says."""
+    if name in SAID_BY_A_SNAPSHOT:
+        raise InputError("contradicts snapshot, which says what is there and what holds there", field=name,
+                         value=value, hint="Leave it out")  # fmt: skip
 
 
 def spelled(name: str) -> str:
@@ -173,6 +198,9 @@ def make_options(given: Mapping[str, Any], *, file: object = None) -> Options:
         if name not in known:
             raise InputError("is not a setting", file=file, value=name, hint=nearest(str(name), known))
     try:
+        for name, value in given.items() if given.get("snapshot") is not None else ():
+            if value is not None:  # though it says what the default is
+                refuse_beside_snapshot(name, value)
         return Options(**{known[name]: value for name, value in given.items()})
     except InputError as error:
         if file is None or error.file is not None:

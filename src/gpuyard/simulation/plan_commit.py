@@ -38,20 +38,20 @@ def commit(
     """
     books, jobs, progress = state.value.tables.books, state.value.tables.jobs, state.value.tables.progress
     tally, expected, active = state.value.tally, state.value.expected, state.value.active
-    _preempt(books, jobs, progress, tally, expected, log, plan.stopped, now)
+    _preempt(books, progress, tally, expected, log, plan.stopped, now)
     for p in range(len(plan.jobs)):
         job = plan.jobs[p]
         if books.slot[job] < 0:
             continue
         begins = max(progress.since[job], now)  # what is left of a start is still to come, also after a move
         if not _same_gpus(books, plan, job, p):
-            stop(books, jobs, progress, tally, log, job, now, MOVED)
+            stop(books, progress, tally, log, job, now, MOVED)
             tally.moves[job] += 1
             tally.saved[job] = progress.done[job]
             progress.since[job] = begins + costs.migration_cost_s
         elif not _same_terms(books, tally, plan, speeds, job, p):
-            keep_checkpoint(jobs, progress, tally, costs, job, now)
-            stop(books, jobs, progress, tally, log, job, now, RESIZED)
+            keep_checkpoint(progress, tally, costs, job, now)
+            stop(books, progress, tally, log, job, now, RESIZED)
             progress.since[job] = begins
     starting = np.empty(len(plan.jobs), dtype=np.int64)
     count, refused = _take_all(books, plan, starting)
@@ -87,7 +87,7 @@ def _same_terms(books: Books, tally: Tally, plan: Plan, speeds: Floats, job: int
 
 @inner
 def _preempt(
-    books: Books, jobs: Jobs, progress: JobProgress, tally: Tally, expected: Floats, log: Log, stopped: Ints, now: float
+    books: Books, progress: JobProgress, tally: Tally, expected: Floats, log: Log, stopped: Ints, now: float
 ) -> None:
     """Stop jobs that a plan takes everything from.
 
@@ -95,7 +95,7 @@ def _preempt(
     the same time.
     """
     for job in stopped:
-        end_line(books, jobs, progress, tally, log, job, now, PREEMPTED)
+        end_line(books, progress, tally, log, job, now, PREEMPTED)
     for job in stopped:
         give_back(books, job)
     for job in stopped:

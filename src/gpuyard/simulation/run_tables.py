@@ -51,7 +51,7 @@ def jobs_table(world: WorldOfJobs) -> pl.DataFrame:
             "arrival_s": workload.arrival_s,
             "finish_s": known(tally.finish),
             "start_s": known(tally.start),
-            "iterations": jobs.iterations,
+            "iterations": tally.work,
             "tenant": np.array(workload.tenants)[workload.tenant],
             "priority": workload.priority,
             "measured": world.measured.astype(np.bool_),

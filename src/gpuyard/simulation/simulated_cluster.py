@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from gpuyard.core.arrays import Floats, Ints
 from gpuyard.core.cluster import RESOURCES, Cluster
 from gpuyard.core.errors import LedgerError, StallError
+from gpuyard.core.grants import GrantState
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
@@ -21,12 +21,13 @@ from gpuyard.policies.next_change import order_changes_s
 from gpuyard.policies.performance import plan_speeds
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.snapshot import Snapshot
-from gpuyard.policies.tables import Moment, Tables, fresh_progress
+from gpuyard.policies.tables import JobProgress, Moment, Tables, fresh_progress
 from gpuyard.profiles import Zoo
 from gpuyard.simulation import cluster_state as state
 from gpuyard.simulation import job_lines
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.growth import grown
+from gpuyard.simulation.lent_moments import LentMoments
 from gpuyard.simulation.options import Options
 from gpuyard.simulation.plan_commit import commit
 from gpuyard.simulation.recorder import Recorder
@@ -56,16 +57,16 @@ class SimulatedCluster:
         self._build, self._zoo, self._report = build, zoo, report
         self._given = len(workload)
         self.now = self.start_s = self._first_instant()
-        self._lent: list[weakref.ref[Moment]] = []
+        self._last_s = math.inf if options.until_s is None else self.start_s + options.until_s
+        self._lent = LentMoments()
         jobs = build(workload)
-        self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand_each, jobs.like)
+        self.ledger, self.progress = self._books_at_first(jobs)
         self.recorder = Recorder(options.timeline, cluster.total_gpus)
-        self.tally = job_lines.new_tally(len(workload))
+        self.tally = job_lines.new_tally(jobs.iterations)
         self._counts = np.zeros(4, dtype=np.int64)
         self._active = np.zeros(len(workload), dtype=np.int64)
         self._by_number = np.zeros(len(workload), dtype=np.int64)
         self._limits = quota_limits(dict(options.quota), workload.tenants)
-        self.progress = fresh_progress(jobs, jobs.best_speed, self.credit_s)
         self._open(jobs, 0)
         self._costs = job_lines.Costs(
             options.start_cost_s, options.restart_cost_s, options.migration_cost_s, options.checkpoint_every_s,
@@ -108,6 +109,16 @@ class SimulatedCluster:
     def _first_instant(self) -> float:
         return 0.0
 
+    def _books_at_first(self, jobs: Jobs) -> tuple[Ledger, JobProgress]:
+        """Who holds what, and how far everybody is: nobody, and nowhere."""
+        ledger = Ledger.of(self.cluster, jobs.gpus, jobs.part, jobs.demand_each, jobs.like)
+        return ledger, fresh_progress(jobs, jobs.best_speed, self.credit_s)
+
+    @property
+    def _ids(self) -> object:
+        """The ids of all jobs, as snapshots name them."""
+        return self.workload.job_id
+
     def snapshot(self) -> Snapshot:
         """What is there now."""
         return self._snapshot(self._active[: self._counts[job_lines.ACTIVE]])
@@ -117,9 +128,8 @@ class SimulatedCluster:
             self._tables, active, self._limits, ties=self._ties(active), by_number=self._by_number[: len(active)],
             boxed=self._boxed_tables,
         )  # fmt: skip
-        self._lent.append(weakref.ref(moment))
         return Snapshot(
-            self.now, Instant(self.cluster, self.workload, moment, self.workload.job_id), self._zoo,
+            self.now, Instant(self.cluster, self.workload, self._lent.lend(moment), self._ids), self._zoo,
             quotas=self.options.quota, move_cost_s=self.options.migration_cost_s,
             start_cost_s=self.options.restart_cost_s,
         )  # fmt: skip
@@ -128,17 +138,9 @@ class SimulatedCluster:
         """Jobs with equal keys go by their number: the order of arrival."""
         return active
 
-    def _before_change(self) -> None:
-        """Let snapshots that somebody still has take a copy of what is about to change."""
-        for lent in self._lent:
-            moment = lent()
-            if moment is not None:
-                moment.detach()
-        self._lent.clear()
-
     def apply(self, decision: Decision) -> None:
         """Carry a plan out through the ledger."""
-        self._before_change()
+        self._lent.take_back()
         self.decisions += 1
         if decision.starved is not None:
             self._count_starved(decision)
@@ -174,7 +176,7 @@ class SimulatedCluster:
 
     def wait(self, last: Decision | None) -> bool:
         """Go to the next round boundary at which a decision can differ from the last one."""
-        self._before_change()
+        self._lent.take_back()
         if self._begun:
             assert last is not None
             self.now = self._next_boundary(self._next_change(last) if self.options.skip else self.now)
@@ -231,7 +233,7 @@ class SimulatedCluster:
         more = slice(before, None)
         self.ledger.add_numbered(jobs.gpus[more], jobs.part[more], jobs.demand_each[more], jobs.like[more])
         count = len(self.workload)
-        self.tally = grown(self.tally, job_lines.new_tally(count), before)
+        self.tally = grown(self.tally, job_lines.new_tally(jobs.iterations), before)
         self.progress = grown(self.progress, fresh_progress(jobs, jobs.best_speed, self.credit_s), before)
         self._active = np.concatenate([self._active, np.zeros(count - before, dtype=np.int64)])
         self._by_number = np.concatenate([self._by_number, np.zeros(count - before, dtype=np.int64)])
@@ -242,7 +244,7 @@ class SimulatedCluster:
         return int(self._counts[job_lines.ACTIVE]) - len(self.ledger.holders)
 
     def _over(self) -> bool:
-        return bool(self._counts[job_lines.FINISHED_MEASURED] == self._to_measure)
+        return bool(self._counts[job_lines.FINISHED_MEASURED] == self._to_measure) or self.now >= self._last_s
 
     def _finish(self) -> None:
         state.close(self._state, self.recorder.page(self.ledger), self.now)
@@ -290,17 +292,21 @@ class SimulatedCluster:
 
     def _next_boundary(self, wake: float) -> float:
         """The first round boundary at which something can be different."""
-        if wake == math.inf:
+        if wake == self._last_s == math.inf:
             raise StallError(self._why_nothing_can_happen())
+        if wake >= self._last_s:
+            return self._last_s
         round_s = self.options.round_s
         rounds = math.ceil((wake - self.start_s) / round_s * (1 - 1e-12))
-        return max(self.start_s + rounds * round_s, self.now + round_s)
+        return min(max(self.start_s + rounds * round_s, self.now + round_s), self._last_s)
 
     def _why_nothing_can_happen(self) -> str:
         """Nobody arrives or ends any more: all wait, or those who run have too little to get anywhere."""
-        if len(self.ledger.holders):
-            job = int(self.ledger.holders[0])
-            amounts = self.ledger.books.line_amounts[self.ledger.books.first_line[job]].tolist()
+        books = self.ledger.books
+        stuck = [job for job in self.ledger.holders.tolist() if books.state[job] != GrantState.RELEASING]
+        if stuck:
+            job = stuck[0]
+            amounts = books.line_amounts[books.first_line[job]].tolist()
             told = ", ".join(f"{name} {amount:g}" for name, amount in zip(RESOURCES, amounts, strict=True))
             name = self.workload.job_id[job]
             return f"{self.policy.name} gave job {name} so little that it never ends; beside each GPU it has {told}"

@@ -16,17 +16,19 @@ from gpuyard.core.arguments import check_kind, check_path
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Workload
+from gpuyard.policies.facts import Facts
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.resolve import label
 from gpuyard.profiles import Zoo, load_zoo
 from gpuyard.results import Run, folder_name, reserve, reserve_next, tidy
+from gpuyard.simulation.chosen_snapshot import chosen_snapshot
 from gpuyard.simulation.chosen_workload import MAKING, chosen_workload
 from gpuyard.simulation.engine import simulate_cluster
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.limits import check_quotas, check_rounds, feasible_part
 from gpuyard.simulation.multiplex.engine import check_shared_inputs, simulate_shared_cluster
 from gpuyard.simulation.opening import find_policy
-from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options
+from gpuyard.simulation.options import DEFAULT_LOAD, DEFAULT_WINDOW, Options, refuse_beside_snapshot
 from gpuyard.simulation.pool import ReportShare, TaskEnd, run_all
 
 _DEFAULTS = Options()
@@ -76,16 +78,18 @@ class Study:
     zoo: Zoo
     load: float | None
     """Jobs an hour, as the results are labelled; none: as they arrive."""
+    facts: Facts | None = None
+    """Of the snapshot that it goes on from."""
 
     def run(self, report: ReportShare = lambda _: None) -> Run:
         """Simulate."""
         if self.options.shares_gpus:
             return simulate_shared_cluster(
-                self.cluster, self.workload, self.policy, self.options, self.zoo, load=self.load
+                self.cluster, self.workload, self.policy, self.options, self.zoo, load=self.load, facts=self.facts
             )
         return simulate_cluster(
             self.cluster, self.workload, self.policy, self.options, zoo=self.zoo, load=self.load,
-            progress=lambda done, total: report(done / max(total, 1)),
+            progress=lambda done, total: report(done / max(total, 1)), facts=self.facts,
         )  # fmt: skip
 
 
@@ -98,6 +102,8 @@ def prepare(
 ) -> Study:
     """Read what the options name, unless it is given, and check all that can be checked before a long run."""
     given = {"cluster": cluster, "workload": workload, "policy": policy}
+    if options.snapshot is not None:
+        return _resumed(options, given)
     for name in [name for name, value in given.items() if value is not None]:
         _refuse_twice(options, name, *(MAKING if name == "workload" else ()))
     label = _label(options) if workload is None else options.load
@@ -115,6 +121,21 @@ def prepare(
     if options.shares_gpus:
         check_shared_inputs(cluster, workload, policy, options, zoo)
     return Study(cluster, workload, policy, replace(options, window=window), zoo, label)
+
+
+def _resumed(options: Options, given: dict[str, Any]) -> Study:
+    """What goes on from a snapshot."""
+    for name in ("cluster", "workload"):
+        if given[name] is not None:
+            refuse_beside_snapshot(name, "(a value)")
+    if given["policy"] is not None:
+        _refuse_twice(options, "policy")
+    zoo = load_zoo(options.profiles)
+    facts, cluster, workload, options = chosen_snapshot(options, zoo)
+    policy = given["policy"] or find_policy(options.policy, options)
+    if options.shares_gpus:
+        check_shared_inputs(cluster, workload, policy, options, zoo)
+    return Study(cluster, workload, policy, options, zoo, None, facts)
 
 
 @dataclass(frozen=True)
@@ -160,7 +181,8 @@ def run_name(options: Options) -> str:
 
 def _label(options: Options) -> float | None:
     """Return the load to write beside the results; a trace with arrivals of its own is labelled as the user says."""
-    return DEFAULT_LOAD if options.load is None and options.workload is None and not options.static else options.load
+    made = options.workload is None and options.snapshot is None
+    return DEFAULT_LOAD if options.load is None and made and not options.static else options.load
 
 
 def _with(options: Options, name: str, value: str) -> Options:

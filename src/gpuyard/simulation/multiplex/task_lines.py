@@ -23,7 +23,7 @@ class TaskLines:
     def __init__(self, jobs: Jobs, progress: JobProgress, ledger: Ledger, ids: NDArray[Any], options: Options) -> None:
         self._ids = ids
         self._jobs, self._progress, self._ledger, self._options = jobs, progress, ledger, options
-        self.tally = new_tally(len(jobs.arrival))
+        self.tally = new_tally(jobs.iterations)
         self.recorder = SharedRecorder(options.timeline)
         every, cost = options.checkpoint_every_s, options.checkpoint_cost_s
         self._pace = every / (every + cost)
@@ -34,7 +34,7 @@ class TaskLines:
 
     def done(self, job: int, now: float) -> float:
         """Iterations that a task has done by now."""
-        return min(done_at(self._progress, job, now), float(self._jobs.iterations[job]))
+        return min(done_at(self._progress, job, now), float(self.tally.work[job]))
 
     def start(self, job: int, now: float) -> None:
         """A task has got a GPU; it works once it has started up, from the speed that `go_on` gives it."""
@@ -67,7 +67,7 @@ class TaskLines:
         progress.since[job] = begins
         progress.speed[job] = speed
         progress.rate[job] = self._pace * speed / self._jobs.iteration_s[job]
-        left = float(self._jobs.iterations[job] - progress.done[job])
+        left = float(tally.work[job] - progress.done[job])
         tally.finish_at[job] = begins + left / progress.rate[job] if speed > 0 else math.inf
 
     def cut(self, job: int, now: float, how: int) -> None:
@@ -103,7 +103,7 @@ class TaskLines:
         progress.since[job] = now
         progress.speed[job] = self._jobs.best_speed[job]
         if how == FINISHED:
-            progress.done[job] = self._jobs.iterations[job]
+            progress.done[job] = tally.work[job]
             tally.finish[job] = now
             return
         note_reason(tally, job, ROUND, now)

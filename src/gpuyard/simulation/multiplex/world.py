@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Iterable
 
 import numpy as np
@@ -26,6 +25,7 @@ from gpuyard.policies.tables import Moment, Tables, fresh_progress
 from gpuyard.profiles import Zoo
 from gpuyard.simulation.failures import node_events
 from gpuyard.simulation.job_lines import FAILED, FINISHED, MOVED, PREEMPTED, RESIZED, RUNNING
+from gpuyard.simulation.lent_moments import LentMoments
 from gpuyard.simulation.multiplex.alone import AloneSpeeds
 from gpuyard.simulation.multiplex.books import note_reason
 from gpuyard.simulation.multiplex.gpu_events import GpuEvents, NewTuning
@@ -65,7 +65,7 @@ class SharedCluster:
         self._node_events = node_events(cluster, options)
         self._active: list[int] = []
         self._arrived = 0
-        self._lent: list[weakref.ref[Moment]] = []
+        self._lent = LentMoments()
         first, last = options.window or (0, len(workload))
         self.measured = np.zeros(len(workload), dtype=np.int8)
         self.measured[first:last] = 1
@@ -79,9 +79,8 @@ class SharedCluster:
         """What is there now."""
         active = np.array(self._active, dtype=np.int64)
         moment = Moment(self._tables, active, self._limits)
-        self._lent.append(weakref.ref(moment))
         options = self.options
-        instant = Instant(self.cluster, self.workload, moment, self.workload.job_id)
+        instant = Instant(self.cluster, self.workload, self._lent.lend(moment), self.workload.job_id)
         seen = Snapshot(
             self.now, instant, self._zoo, quotas=options.quota, move_cost_s=options.migration_cost_s,
             start_cost_s=options.restart_cost_s,
@@ -121,7 +120,7 @@ class SharedCluster:
 
     def apply(self, decision: SharedDecision) -> None:
         """Carry a plan out through the ledger."""
-        self._before_change()
+        self._lent.take_back()
         self.decisions += 1
         plan, touched, starting = decision.plan, dict[tuple[str, int], GpuOfWorld](), list[int]()
         for job in self._active:
@@ -189,7 +188,7 @@ class SharedCluster:
 
     def wait(self, last: SharedDecision | None) -> bool:
         """Go to the first round boundary at which a decision can differ from the last one."""
-        self._before_change()
+        self._lent.take_back()
         if last is None:
             self.now = self._boundary(self._next_arrival(), later=False)
         else:
@@ -273,14 +272,6 @@ class SharedCluster:
             self.events.settle(gpu, at)
         self.ledger.close(event.node)
         return True
-
-    def _before_change(self) -> None:
-        """Let snapshots that somebody still has take a copy of what is about to change."""
-        for lent in self._lent:
-            moment = lent()
-            if moment is not None:
-                moment.detach()
-        self._lent.clear()
 
     def _close(self) -> None:
         for gpu in self._gpus.values():

@@ -1,0 +1,63 @@
+"""The world that a snapshot shows, as what a simulation begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gpuyard.core.cluster import MOST_GPUS, Cluster
+from gpuyard.core.errors import InputError
+from gpuyard.core.workload import Workload
+from gpuyard.policies.facts import NOBODY, Facts
+from gpuyard.policies.feasibility import infeasible
+from gpuyard.policies.instant import standing_of
+from gpuyard.policies.snapshot_files import errors_of, read_facts
+from gpuyard.profiles import Zoo
+from gpuyard.simulation.endless_jobs import refuse_endless, work_of
+from gpuyard.simulation.limits import check_rounds
+from gpuyard.simulation.options import Options, refuse_beside_snapshot
+
+
+class ChosenSnapshot(NamedTuple):
+    """What it says, and what follows for a simulation."""
+
+    facts: Facts
+    cluster: Cluster
+    workload: Workload
+    """All jobs that are there, strangers too."""
+    options: Options
+    """With what holds there: quotas, and what starts and moves cost."""
+
+
+def chosen_snapshot(options: Options, zoo: Zoo) -> ChosenSnapshot:
+    """Read the snapshot that options name; InputError where it contradicts itself, or has jobs that would never end."""
+    assert options.snapshot is not None
+    for name, value in options.differing().items():
+        refuse_beside_snapshot(name, value)
+    facts = read_facts(options.snapshot)
+    with errors_of(options.snapshot):
+        cluster, workload, moment, _, _ = standing_of(facts, zoo).instant
+    refuse_endless(facts, options)
+    if options.until_s is None:
+        _refuse_who_never_starts(facts, cluster, options.snapshot)
+        work = work_of(moment.tables.jobs, moment.tables.progress.done, options.unknown_duration_s)
+        check_rounds(replace(workload, iterations=work, duration_s=np.full(len(work), np.nan)), options.round_s, zoo)
+    changed = replace(
+        options, quota=facts.quotas, migration_cost_s=facts.move_cost_s, restart_cost_s=facts.start_cost_s,
+        recorded_on=facts.recorded_on,
+    )  # fmt: skip
+    return ChosenSnapshot(facts, cluster, workload, changed)
+
+
+def _refuse_who_never_starts(facts: Facts, cluster: Cluster, file: str) -> None:
+    """Refuse jobs for which the nodes, or the quota of their tenant, have too few GPUs: they would wait for ever."""
+    jobs = [fact.job for fact in facts.jobs.values() if fact.job.tenant != NOBODY and fact.holds is None]
+    never = infeasible(Workload.from_jobs(jobs), cluster) if jobs else []
+    for job, unfit in zip(sorted(jobs, key=lambda each: each.arrival_s), never, strict=True):
+        if unfit or job.gpus > facts.quotas.get(job.tenant, MOST_GPUS):
+            raise InputError(
+                f"GPUs for job {job.job_id} are more than the nodes, or its quota, have: it would wait for ever",
+                file=file, field="gpus", value=job.gpus, hint="Add --until TIME to see the others",
+            )  # fmt: skip
