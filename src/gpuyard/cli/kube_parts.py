@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,11 +16,15 @@ from gpuyard.cli.output import say
 
 if TYPE_CHECKING:
     from gpuyard.kube.judging import PodJudge
+    from gpuyard.kube.objects import YardGpu
 
 Kubeconfig = Annotated[
     Path | None, typer.Option(metavar="FILE", help="How to reach the cluster; by default as kubectl and pods do.")
 ]
+Emulated = Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")]
+Real = Annotated[bool, typer.Option("--real", help="The GPUs that this node has, as NVML tells of them.")]
 TASKS = Path("/var/lib/gpuyard/tasks")
+WAIT_S = 2.0
 
 
 def extender(
@@ -64,10 +70,11 @@ def extender(
 
 
 def device_plugin(
-    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
     node: Annotated[
         str, typer.Option(metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
     ],
+    emulated: Emulated = "",
+    real: Real = False,
     libraries: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder of the node: where pods find libraries.")
     ] = Path("/var/lib/gpuyard/lib"),
@@ -87,25 +94,49 @@ def device_plugin(
         Path | None, typer.Option(metavar="FILE", help="The numbers of GPUs that nobody shall get; may change.")
     ] = None,
     speed: Annotated[float, typer.Option(metavar="FACTOR", help="How much faster than real time GPUs work.")] = 1.0,
+    devices: Annotated[
+        Path, typer.Option(metavar="DIR", help="With --real: where the node's devices are seen.")
+    ] = Path("/dev"),
+    driver: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="With --real: a folder of the node with libcuda.so.1, where no runtime gives it to pods.",
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        bool, typer.Option(help="With --real: refuse programs more memory than their container asked for.")
+    ] = True,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Offer a node's GPUs to its kubelet: memory of GPUs that are shared, and whole GPUs. Runs until it is ended."""
-    from gpuyard.emulation.settings import Settings
     from gpuyard.kube.client.access import find_access
     from gpuyard.kube.client.api import Api
     from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings
-    from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+    from gpuyard.kube.plugin.service import DeviceSource
 
-    Settings(emulated, speed=speed).check()
-    source = EmulatedDevices(emulated, node, libraries, shared_memory, tasks, speed)
-    source.present()  # refuses GPUs that nobody knows, before anything is written
+    _either(emulated, real)
+    source: DeviceSource
+    if real:
+        from gpuyard.kube.plugin.nvml_devices import NvmlDevices
+        from gpuyard.kube.plugin.nvml_library import NvmlLibrary
+
+        source = NvmlDevices(NvmlLibrary(say), tasks, libraries, devices=devices, driver=driver, limits=memory_limit)
+    else:
+        from gpuyard.emulation.settings import Settings
+        from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+
+        Settings(emulated, speed=speed).check()
+        source = EmulatedDevices(emulated, node, libraries, shared_memory, tasks, speed)
+        source.present()  # refuses GPUs that nobody knows, before anything is written
     source.prepare()
     settings = PluginSettings(node, plugins, pod_resources, out_of_order)
     DevicePlugin(settings, source, Api(find_access(kubeconfig)), say).run()
 
 
 def node(
-    emulated: Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")],
+    emulated: Emulated = "",
+    real: Real = False,
     tasks: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder of the node: where the device plugin notes tasks.")
     ] = TASKS,
@@ -114,18 +145,42 @@ def node(
     import secrets
 
     from gpuyard.core.units import GB_OF_GIB
-    from gpuyard.kube.objects import whole_gib
-    from gpuyard.kube.plugin.emulated_devices import RECORDS, SOCKETS, TASK_SOCKET
+    from gpuyard.kube.plugin.container_gpus import RECORDS, SOCKETS, TASK_SOCKET
     from gpuyard.kube.task_records import TaskRecords
-    from gpuyard.profiles.gpus import parse_gpus
     from gpuyard.sharing.task_daemon import TaskDaemon
     from gpuyard.sharing.task_tuning import NodeTuning
 
-    memory = {index: whole_gib(kind.memory_bytes) * GB_OF_GIB for index, kind in enumerate(parse_gpus(emulated))}
+    _either(emulated, real)
+    memory = {gpu.index: gpu.memory_gib * GB_OF_GIB for gpu in _gpus_of_node(emulated, tasks)}
     tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
     with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS).find) as daemon:
         say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
         daemon.run()
+
+
+def _either(emulated: str, real: bool) -> None:
+    from gpuyard.core.errors import InputError
+
+    if bool(emulated) == real:
+        rule = "say which GPUs there are, one of the two"
+        raise InputError(
+            rule, field="emulated, real", value=emulated or None, hint="As in --emulated 4xV100, or --real"
+        )
+
+
+def _gpus_of_node(emulated: str, tasks: Path) -> Sequence[YardGpu]:
+    """Those that are emulated, or those that the device plugin has written down, as soon as it has."""
+    from gpuyard.kube.objects import YardGpu, whole_gib
+    from gpuyard.kube.plugin.gpu_numbers import FILE, as_yard_gpu, read_numbers
+    from gpuyard.profiles.gpus import parse_gpus
+
+    if emulated:
+        kinds = parse_gpus(emulated)
+        return [YardGpu(index, kind.key, whole_gib(kind.memory_bytes)) for index, kind in enumerate(kinds)]
+    while not (found := read_numbers(tasks)):
+        say(f"waiting for the device plugin, which writes {tasks / FILE}")
+        time.sleep(WAIT_S)
+    return [as_yard_gpu(index, gpu) for index, gpu in enumerate(found)]
 
 
 def _judge(multiplex: str, observations: Path | None) -> PodJudge:

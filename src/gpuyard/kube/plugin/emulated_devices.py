@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from gpuyard import native
-from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.emulation.settings import Settings
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu
 from gpuyard.kube.objects import YardGpu, whole_gib
+from gpuyard.kube.plugin.container_gpus import IN_POD, GpusForContainer, TaskFolder, as_iadeep_says
+from gpuyard.kube.plugin.libraries import put_libraries
 from gpuyard.kube.task_records import TaskRecords
 from gpuyard.profiles.gpus import parse_gpus
 
-IN_POD = Path("/opt/gpuyard")
-RECORDS, SOCKETS, TASK_SOCKET = "records", "sockets", "tasks.sock"
 SHARED_BY_ALL = 0o1777
-
-
-@dataclass(frozen=True)
-class GpusForContainer:
-    """What a container is given so that it finds its GPUs: variables, and mounts as (there, here, read-only)."""
-
-    environment: dict[str, str]
-    mounts: list[tuple[str, str, bool]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -48,18 +36,14 @@ class EmulatedDevices:
     @property
     def records(self) -> TaskRecords:
         """What is noted of containers."""
-        return TaskRecords(self.tasks / RECORDS)
+        return TaskFolder(self.tasks).records
 
     def prepare(self) -> None:
         """Put the libraries where pods find them."""
-        self.libraries.mkdir(parents=True, exist_ok=True)
-        for file in native.folder().glob("*.so*"):  # and not what a build that was killed has left
-            beside = self.libraries / f".{file.name}.{os.getpid()}"
-            shutil.copy(file, beside)
-            beside.replace(self.libraries / file.name)  # pods may have the old one open
+        put_libraries(self.libraries, "*.so*")
         self.shared_memory.mkdir(parents=True, exist_ok=True)
         self.shared_memory.chmod(SHARED_BY_ALL)
-        (self.tasks / SOCKETS).mkdir(parents=True, exist_ok=True)
+        TaskFolder(self.tasks).prepare()
 
     def present(self) -> tuple[YardGpu, ...]:
         """The GPUs that there are."""
@@ -72,30 +56,20 @@ class EmulatedDevices:
 
     def for_container(self, resource: str, devices: Sequence[str], pod_gib: int) -> GpusForContainer:
         """What a container with these devices is given."""
-        groups = by_gpu(devices)
-        visible = ",".join(map(str, groups))
         limit = "" if resource == names.WHOLE_GPUS else f"{len(devices)}GiB"
         settings = Settings(self.gpus, node=self.node, speed=self.speed, memory_limit=limit).environment()
-        environment = {
-            **settings,
-            "GPUYARD_SHM": str(IN_POD / "shm"),
-            "CUDA_VISIBLE_DEVICES": visible,
-            "LD_LIBRARY_PATH": str(IN_POD / "lib"),
-            "NVIDIA_VISIBLE_DEVICES": "void",
-        }
-        mounts = [
-            (str(IN_POD / "lib"), str(self.libraries), True),
-            (str(IN_POD / "shm"), str(self.shared_memory), False),
-        ]
-        if resource != names.WHOLE_GPUS:  # who shares with nobody has nothing to be tuned for
-            environment |= {TASK: self.records.add(devices), SOCKET: str(IN_POD / SOCKETS / TASK_SOCKET)}
-            mounts.append((str(IN_POD / SOCKETS), str(self.tasks / SOCKETS), True))
-        if resource == names.THEIR_MEMORY:
-            total = {gpu.index: gpu.memory_gib for gpu in self.present()}
-            environment |= {
-                names.THEIR_INDEX: visible,
-                names.THEIR_POD: str(pod_gib),
-                names.THEIR_CONTAINER: str(len(devices)),
-                names.THEIR_DEVICE: str(total[next(iter(groups))]),
-            }
-        return GpusForContainer(environment, mounts)
+        own = GpusForContainer(
+            {
+                **settings,
+                "GPUYARD_SHM": str(IN_POD / "shm"),
+                "CUDA_VISIBLE_DEVICES": ",".join(map(str, by_gpu(devices))),
+                "LD_LIBRARY_PATH": str(IN_POD / "lib"),
+                "NVIDIA_VISIBLE_DEVICES": "void",
+            },
+            [
+                (str(IN_POD / "lib"), str(self.libraries), True),
+                (str(IN_POD / "shm"), str(self.shared_memory), False),
+            ],
+        )
+        theirs = as_iadeep_says(resource, devices, pod_gib, self.present())
+        return own + TaskFolder(self.tasks).given(resource, devices) + theirs

@@ -13,7 +13,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole
 from gpuyard.kube.objects import GpuPod, YardGpu
-from gpuyard.kube.plugin.emulated_devices import GpusForContainer
+from gpuyard.kube.plugin.container_gpus import GpusForContainer
 from gpuyard.kube.plugin.messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
 
 LOOK_S = 5.0
@@ -21,6 +21,10 @@ LOOK_S = 5.0
 
 class DeviceSource(Protocol):
     """Where GPUs come from: emulated ones, or the machine's."""
+
+    def prepare(self) -> None:
+        """Put what pods need where they find it."""
+        ...
 
     def present(self) -> tuple[YardGpu, ...]:
         """The GPUs that there are."""
@@ -152,6 +156,8 @@ class PluginService:
             response = answer.container_responses.add(envs=given.environment)
             for there, here, read_only in given.mounts:
                 response.mounts.add(container_path=there, host_path=here, read_only=read_only)
+            for device in given.device_nodes:
+                response.devices.add(container_path=device, host_path=device, permissions="rw")
         return answer
 
     def _given_for(self, devices: list[str]) -> GpusForContainer:
