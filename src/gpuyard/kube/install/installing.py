@@ -14,7 +14,7 @@ _PLURALS = {
     "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Secret": "secrets", "ConfigMap": "configmaps",
     "Service": "services", "Deployment": "deployments", "DaemonSet": "daemonsets", "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
-    "PodDisruptionBudget": "poddisruptionbudgets",
+    "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
 }  # fmt: skip
 NOT_FOUND = 404
 LOOK_S = 1.0
