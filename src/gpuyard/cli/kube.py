@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpuyard.cli.kube_parts import Kubeconfig, device_plugin, extender, node
+from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command()(extender)
 app.command()(device_plugin)
 app.command()(node)
+app.command()(alive)
 
 ValuesFile = Annotated[
     Path | None, typer.Option("--values", metavar="FILE", help="YAML: what is to differ from the defaults.")
@@ -181,7 +182,7 @@ def _api(kubeconfig: Path | None) -> closing[Api]:
 def _certificates(namespace: str) -> dict[str, bytes]:
     """The extender is reached at its service, or on the node's own network."""
     from gpuyard.kube.install.certificates import make_certificates
-    from gpuyard.kube.install.manifests import EXTENDER
+    from gpuyard.kube.install.pods import EXTENDER
 
     service = f"{EXTENDER}.{namespace}.svc"
     return make_certificates(service, (f"{service}.cluster.local", "127.0.0.1", "localhost"))

@@ -23,6 +23,10 @@ Kubeconfig = Annotated[
 ]
 Emulated = Annotated[str, typer.Option(metavar="GPUS", help="The emulated GPUs of this node, as in 4xV100.")]
 Real = Annotated[bool, typer.Option("--real", help="The GPUs that this node has, as NVML tells of them.")]
+HeartbeatFile = Annotated[
+    Path | None,
+    typer.Option("--heartbeat", metavar="FILE", help="A file to renew while all works: 'kube alive' looks at it."),
+]
 TASKS = Path("/var/lib/gpuyard/tasks")
 WAIT_S = 2.0
 
@@ -107,6 +111,7 @@ def device_plugin(
     memory_limit: Annotated[
         bool, typer.Option(help="With --real: refuse programs more memory than their container asked for.")
     ] = True,
+    heartbeat: HeartbeatFile = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Offer a node's GPUs to its kubelet: memory of GPUs that are shared, and whole GPUs. Runs until it is ended."""
@@ -130,7 +135,7 @@ def device_plugin(
         source = EmulatedDevices(emulated, node, libraries, shared_memory, tasks, speed)
         source.present()  # refuses GPUs that nobody knows, before anything is written
     source.prepare()
-    settings = PluginSettings(node, plugins, pod_resources, out_of_order)
+    settings = PluginSettings(node, plugins, pod_resources, out_of_order, heartbeat)
     DevicePlugin(settings, source, Api(find_access(kubeconfig)), say).run()
 
 
@@ -140,11 +145,13 @@ def node(
     tasks: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder of the node: where the device plugin notes tasks.")
     ] = TASKS,
+    heartbeat: HeartbeatFile = None,
 ) -> None:
     """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
     import secrets
 
     from gpuyard.core.units import GB_OF_GIB
+    from gpuyard.kube.heartbeat import answers_lines, start_beating
     from gpuyard.kube.plugin.container_gpus import RECORDS, SOCKETS, TASK_SOCKET
     from gpuyard.kube.task_records import TaskRecords
     from gpuyard.sharing.task_daemon import TaskDaemon
@@ -155,7 +162,21 @@ def node(
     tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
     with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS).find) as daemon:
         say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
+        if heartbeat is not None:
+            start_beating(heartbeat, lambda: answers_lines(tasks / SOCKETS / TASK_SOCKET))
         daemon.run()
+
+
+def alive(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The --heartbeat of a part.")],
+    within: Annotated[float, typer.Option(metavar="SECONDS", help="How old it may be.")] = 60.0,
+) -> None:
+    """Say whether a part that renews this file works: the probe of its kubelet. Exits with 1 if it does not."""
+    from gpuyard.kube.heartbeat import why_not_alive
+
+    if missing := why_not_alive(file, within):
+        say(missing)
+        raise typer.Exit(1)
 
 
 def _either(emulated: str, real: bool) -> None:

@@ -14,7 +14,8 @@ _PLURALS = {
     "Namespace": "namespaces", "ServiceAccount": "serviceaccounts", "Secret": "secrets", "ConfigMap": "configmaps",
     "Service": "services", "Deployment": "deployments", "DaemonSet": "daemonsets", "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
-    "PodDisruptionBudget": "poddisruptionbudgets", "CustomResourceDefinition": "customresourcedefinitions",
+    "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
+    "CustomResourceDefinition": "customresourcedefinitions",
 }  # fmt: skip
 NOT_FOUND = 404
 DEFINITION = "CustomResourceDefinition"

@@ -36,10 +36,15 @@ def scheduler_config(values: Values, minor: int, tls: str) -> str:
     }
     election = {"leaderElect": True, "resourceNamespace": values.namespace, "resourceName": LEASE}
     config = {
-        "apiVersion": f"kubescheduler.config.k8s.io/{'v1' if minor >= 25 else 'v1beta1'}",
+        "apiVersion": f"kubescheduler.config.k8s.io/{_version(minor)}",
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {**election, "resourceLock": "leases"},
         "profiles": profiles,
         "extenders": [extender],
     }
     return json.dumps(config, indent=1)
+
+
+def _version(minor: int) -> str:
+    """The version of the file that a scheduler of 1.x reads, and the next ones do, too, as far as possible."""
+    return "v1" if minor >= 25 else "v1beta2" if minor >= 22 else "v1beta1"

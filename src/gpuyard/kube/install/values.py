@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,17 +20,27 @@ class Values:
     """Everything that differs between installations."""
 
     namespace: str = "gpuyard-system"
+    """Where gpuyard's own pods are."""
     image: str = f"gpuyard:{__version__}"
     """An image in which `pip install 'gpuyard[kube]'` was done."""
     imagePullPolicy: str = "IfNotPresent"  # noqa: N815
+    """When nodes fetch images."""
     command: list[str] = field(default_factory=lambda: ["gpuyard"])
     """How gpuyard is started in it."""
     schedulerImage: str = "registry.k8s.io/kube-scheduler:v1.31.0"  # noqa: N815
+    """Of the version of the cluster."""
     schedulerCommand: list[str] = field(default_factory=lambda: ["kube-scheduler"])  # noqa: N815
+    """How the scheduler is started in it."""
+    schedulerPort: int = 10259  # noqa: N815
+    """Where the scheduler tells that it works; another one where it is on a node's network beside the cluster's own."""
+    gpus: str = field(default="emulated", metadata={"choices": ("emulated", "nvml")})
+    """Which GPUs nodes offer: emulated ones, or their own, as NVML tells of them."""
     emulated: str = "4xV100"
     """The emulated GPUs of each node that has them."""
     speed: float = 1.0
     """How much faster than real time emulated GPUs work."""
+    runtimeClass: str = ""  # noqa: N815
+    """With nvml: the runtime class by which the device plugin gets the driver, as nvidia; empty: the usual one does."""
     nodeSelector: JsonObject = field(default_factory=lambda: {"gpuyard.io/gpus": "emulated"})  # noqa: N815
     """The nodes that have GPUs, by their labels."""
     multiplex: str = "interference"
@@ -41,19 +52,35 @@ class Values:
     extenderUrl: str = ""  # noqa: N815
     """Where the scheduler finds the extender; empty: at its service."""
     listen: str = "0.0.0.0:12345"
+    """Where the extender listens."""
+    networkPolicy: bool = True  # noqa: N815
+    """Whether only the scheduler may reach the extender, and nobody the other parts."""
+    metricsFrom: list[JsonObject] = field(default_factory=list)  # noqa: N815
+    """Who else may reach the extender, for its /metrics: peers as in a NetworkPolicy."""
+    makeCertificates: bool = True  # noqa: N815
+    """For the chart alone: a job makes the certificates in the cluster; otherwise their secrets are there already."""
     libraries: str = "/var/lib/gpuyard/lib"
+    """A folder of nodes: the libraries that pods find."""
     sharedMemory: str = "/dev/shm/gpuyard"  # noqa: N815, S108
+    """A folder of nodes: where programs on one emulated GPU meet."""
     tasks: str = "/var/lib/gpuyard/tasks"
-    """Folders of nodes."""
+    """A folder of nodes: what the device plugin notes of tasks, and the node daemon's socket."""
     env: list[JsonObject] = field(default_factory=list)
+    """Variables of every container of gpuyard."""
     volumes: list[JsonObject] = field(default_factory=list)
-    volumeMounts: list[JsonObject] = field(default_factory=list)  # noqa: N815
     """Added to every pod of gpuyard."""
+    volumeMounts: list[JsonObject] = field(default_factory=list)  # noqa: N815
+    """Added to every container of gpuyard."""
+
+    @property
+    def port(self) -> int:
+        """Where the extender listens."""
+        return int(self.listen.rpartition(":")[2])
 
     @property
     def url(self) -> str:
         """Where the scheduler finds the extender."""
-        return self.extenderUrl or f"https://gpuyard-extender.{self.namespace}.svc:{self.listen.rpartition(':')[2]}"
+        return self.extenderUrl or f"https://gpuyard-extender.{self.namespace}.svc:{self.port}"
 
 
 def read_values(path: Path | None, **given: Any) -> Values:
@@ -76,8 +103,13 @@ def read_values(path: Path | None, **given: Any) -> Values:
         wanted = type(getattr(usual, name))
         if not isinstance(value, wanted) and not (wanted is float and type(value) is int):
             raise InputError(f"must be a {wanted.__name__}", file=path, field=name, value=value)
+        choices = known[name].metadata.get("choices", (value,))
+        if value not in choices:
+            raise InputError(f"is none of {', '.join(choices)}", file=path, field=name, value=value)
     values = replace(usual, **content | {name: value for name, value in given.items() if value is not None})
     parse_gpus(values.emulated)
+    if not re.fullmatch(r".+:\d{1,5}", values.listen):
+        raise InputError("is not HOST:PORT", file=path, field="listen", value=values.listen, hint="As in 0.0.0.0:12345")
     if values.replicas < 1:
         raise InputError("must be at least 1", file=path, field="replicas", value=values.replicas)
     return values

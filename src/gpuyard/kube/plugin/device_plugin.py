@@ -14,8 +14,9 @@ import grpc
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
 from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
-from gpuyard.kube.plugin.messages import KUBELET_SOCKET, REGISTER, VERSION, plugin_messages
+from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
 from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_devices
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
 
@@ -36,6 +37,8 @@ class PluginSettings:
     pod_resources: Path = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
     out_of_order: Path | None = None
     """A file with the numbers of GPUs that nobody shall get, separated by commas."""
+    heartbeat: Path | None = None
+    """A file that is renewed as long as the kubelet can be served."""
 
     def __post_init__(self) -> None:
         longest = max((self.folder / socket_name(resource) for resource in names.RESOURCES_OF_PODS), key=_length)
@@ -54,7 +57,7 @@ class DevicePlugin:
         self._kubelet: tuple[int, int] | None = None
         self._told: str | None = None
         self._devices: PodDevices = {}
-        self._next_look = 0.0
+        self._next_look = self._next_beat = 0.0
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -84,6 +87,15 @@ class DevicePlugin:
             self._next_look = time.monotonic() + RECONCILE_S
             self._reconcile(devices)
             self._devices = devices
+        if self._settings.heartbeat is not None and time.monotonic() >= self._next_beat and self.serves():
+            self._next_beat = time.monotonic() + BEAT_S
+            beat(self._settings.heartbeat)
+
+    def serves(self) -> bool:
+        """Whether this plugin is registered, and answers at all of its sockets."""
+        return self._kubelet is not None and all(
+            _answers(self._settings.folder / socket_name(resource)) for resource in names.RESOURCES_OF_PODS
+        )
 
     def _present(self) -> tuple[YardGpu, ...]:
         missing = _numbers(self._settings.out_of_order)
@@ -205,6 +217,22 @@ def socket_name(resource: str) -> str:
 
 def _listed(gpus: Iterable[int]) -> str:
     return ",".join(map(str, sorted(gpus)))
+
+
+def _answers(path: Path) -> bool:
+    """Whether a plugin serves here."""
+    kinds = plugin_messages()
+    with grpc.insecure_channel(f"unix:{path}") as channel:
+        call = channel.unary_unary(
+            f"/{PLUGIN_SERVICE}/GetDevicePluginOptions",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=kinds["DevicePluginOptions"].FromString,
+        )
+        try:
+            call(kinds["Empty"](), timeout=ANSWER_S)
+        except grpc.RpcError:
+            return False
+    return True
 
 
 def _length(path: Path) -> int:
