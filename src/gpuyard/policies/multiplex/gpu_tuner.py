@@ -103,7 +103,7 @@ class GpuTuner:
             self._go_on(now)
 
     def out_of_memory(self, name: str, generation: int, now: float) -> None:
-        """A task could not have the batch size that was wished of it: in this company it is not asked for as much again.
+        """A task could not have the size that was wished: in this company it is not asked for so much again.
 
         That its own size does not fit is its own affair.
         """
