@@ -20,6 +20,8 @@ from gpuyard.kube.client.api import APPLY, Api
 Json = dict[str, Any]
 Failure = Callable[[str, str], int | None]
 """From method and path to the status with which a request fails; 0 drops the answer after it was carried out."""
+LATE = -1
+"""...and this one before it is carried out."""
 
 
 LISTS = ("/nodes", "/pods")
@@ -37,6 +39,8 @@ class ApiStandIn:
         self.changed = threading.Condition()
         self.requests: list[tuple[str, str, Json]] = []
         self.fails: Failure = lambda method, path: None
+        self.late: list[tuple[str, str, Json]] = []
+        """Requests that were not carried out yet, though nobody waits for their answers."""
         self.port = 0
 
     @cached_property
@@ -193,6 +197,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._watch(asked.path, int(query["resourceVersion"][0]))
             return
         failure = self.stand_in.fails(self.command, asked.path)
+        if failure == LATE:
+            self.stand_in.late.append((self.command, asked.path, body))
+            self.close_connection = True
+            return
         if failure:
             self._answer(failure, {"message": "it failed"})
             return

@@ -33,6 +33,15 @@ def by_gpu(devices: Iterable[str]) -> dict[int, list[str]]:
     return found
 
 
+def left_gib(gpus: Iterable[YardGpu], held: Iterable[str]) -> dict[int, int]:
+    """What is left of each GPU beside the devices that containers hold, under whichever resource."""
+    left = {gpu.index: gpu.memory_gib for gpu in gpus}
+    for device in held:
+        gpu = gpu_of(device)
+        left[gpu] = max(left.get(gpu, 0) - 1, 0) if "-" in device else 0
+    return left
+
+
 def preferred(available: Sequence[str], must: Sequence[str], size: int, wanted: Sequence[int]) -> list[str]:
     """So many ids of memory on one GPU: where some are already, else the one that is wanted, else where they fit best.
 

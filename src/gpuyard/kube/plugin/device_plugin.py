@@ -50,8 +50,15 @@ class PluginSettings:
 class DevicePlugin:
     """The plugin of one node: one socket for each resource."""
 
-    def __init__(self, settings: PluginSettings, source: DeviceSource, api: Api, say: Callable[[str], None]) -> None:
-        self._settings, self._source, self._api, self._say = settings, source, api, say
+    def __init__(
+        self,
+        settings: PluginSettings,
+        source: DeviceSource,
+        api: Api,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._source, self._api, self._say, self._clock = settings, source, api, say, clock
         self._now = GpusNow(self._present())
         self._servers: list[tuple[PluginService, grpc.Server]] = []
         self._kubelet: tuple[int, int] | None = None
@@ -83,8 +90,8 @@ class DevicePlugin:
         if self._told != write_gpus(self._now.gpus):
             self._tell_gpus()
         devices = list_pod_devices(self._settings.pod_resources)
-        if devices and (devices != self._devices or time.monotonic() >= self._next_look):
-            self._next_look = time.monotonic() + RECONCILE_S
+        if devices and (devices != self._devices or self._clock() >= self._next_look):
+            self._next_look = self._clock() + RECONCILE_S
             self._reconcile(devices)
             self._devices = devices
         if self._settings.heartbeat is not None and time.monotonic() >= self._next_beat and self.serves():
@@ -180,7 +187,8 @@ class DevicePlugin:
 
     def _here(self) -> PodsHere:
         devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
-        return PodsHere(pods, frozenset(pod.uid for pod in pods if pod.full_name in devices))
+        held = tuple(device for containers in devices.values() for ids in containers for device in ids)
+        return PodsHere(pods, frozenset(pod.uid for pod in pods if pod.full_name in devices), held)
 
     def _reconcile(self, devices: PodDevices) -> None:
         """Write into pods where they really are.
