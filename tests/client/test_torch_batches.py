@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from tests.client.shared_gpu import beside
 
 from gpuyard.client.shared_batch import BatchWish, SharedBatch
 
@@ -92,3 +94,28 @@ def test_where_the_task_s_own_size_does_not_fit_it_fails_as_it_would(size: int) 
 
     with pytest.raises(torch.OutOfMemoryError, match="full"):
         train_as_fits(batch(size), train, torch.arange(size))
+
+
+def test_a_size_that_does_not_fit_is_wished_once_and_nothing_as_large_in_that_company(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failed, trained = list[int](), 0
+
+    def train(samples: Any) -> None:
+        nonlocal trained
+        if len(samples) > 40:
+            failed.append(len(samples))
+            raise torch.OutOfMemoryError
+        trained += len(samples)
+
+    with beside(1, monkeypatch) as wished:
+        shared, asked = SharedBatch(32), 0
+        for _ in range(150):
+            asked += shared.size
+            train_as_fits(shared, train, torch.arange(shared.size))
+            shared.step()
+        shared.close()
+    assert failed
+    assert all(later < earlier for earlier, later in pairwise(failed))
+    assert max(wished) == failed[0]
+    assert (trained, shared.size) == (asked, min(shared.size, 40))

@@ -53,9 +53,9 @@ class ExtenderOfTest:
         self.extender = Extender(
             self.server.api, self.state, judge, now_ns=lambda: self.server.version, clock=lambda: self.time
         )
-        self.list()
+        self.look()
 
-    def list(self) -> None:
+    def look(self) -> None:
         """Hear of all that there is."""
         self.heard = self.server.version
         for what, where in ((self.state.of_nodes, "/nodes/"), (self.state.of_pods, "/pods/")):
@@ -194,7 +194,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule()
     def extender_lists_again(self) -> None:
-        self.extender.list()
+        self.extender.look()
 
     @rule()
     def extender_is_restarted(self) -> None:
