@@ -30,6 +30,12 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[Js
     ]  # fmt: skip
 
 
+def role_of_certificates(namespace: str, account: str, secrets: list[str]) -> list[JsonObject]:
+    """To look whether these secrets are there, and to make some; names cannot be told beforehand of what is made."""
+    look = {**_rule([""], ["secrets"], ["get"]), "resourceNames": secrets}
+    return _role("Role", account, account, namespace, [look, _rule([""], ["secrets"], ["create"])])
+
+
 def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> JsonObject:
     return {"apiGroups": groups, "resources": resources, "verbs": verbs}
 
