@@ -8,7 +8,7 @@ from typing import Any
 
 Tree = Any
 """JSON with `Branch` in it."""
-Answers = Mapping[str, bool]
+Decided = Mapping[str, bool]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Text:
 ABSENT = Absent()
 
 
-def tree_of(questions: Sequence[str], made: Callable[[Answers], Tree], answers: Answers | None = None) -> Tree:
+def tree_of(questions: Sequence[str], made: Callable[[Decided], Tree], answers: Decided | None = None) -> Tree:
     """All that is made, whatever the answers are."""
     answers = answers or {}
     if not questions:

@@ -17,8 +17,9 @@ import yaml
 
 from gpuyard._version import __version__
 from gpuyard.core.errors import InputError
-from gpuyard.kube.install.branches import Answers, Tree, tree_of, with_texts
+from gpuyard.kube.install.branches import Decided, Tree, tree_of, with_texts
 from gpuyard.kube.install.certificate_job import certificate_job
+from gpuyard.kube.install.installing import DEFINITION
 from gpuyard.kube.install.manifests import manifests
 from gpuyard.kube.install.templates import TemplateWriter
 from gpuyard.kube.install.values import Values, values_docs
@@ -26,7 +27,6 @@ from gpuyard.kube.json_objects import JsonObject
 
 VERSIONS = (21, 22, 25)
 """Of Kubernetes 1.x, from which on objects are told differently."""
-DEFINITION = "CustomResourceDefinition"
 OF_HELM = ("namespace",)
 """What Helm itself is told, and no value of the chart."""
 FIRST_NUMBER = 64001
@@ -43,7 +43,7 @@ class Placeholders:
     optional: dict[str, tuple[Any, Any]] = field(default_factory=dict)
     """By its question, a value if the answer is yes, and if it is no."""
 
-    def given(self, answers: Answers) -> Values:
+    def given(self, answers: Decided) -> Values:
         """The values, by these answers."""
         chosen = {name: pair[0] if answers[name] else pair[1] for name, pair in self.optional.items()}
         return Values(**self.values, **chosen)
@@ -112,7 +112,7 @@ def chart_files() -> dict[str, str]:
     return files | {f"templates/{name}.yaml": writer.template(one) for name, one in tree.items()}
 
 
-def _objects(values: Values, answers: Answers) -> Mapping[str, Tree]:
+def _objects(values: Values, answers: Decided) -> Mapping[str, Tree]:
     """All that templates make, by names for their files."""
     minor = max((each for each in VERSIONS if all(answers[_version(m)] for m in VERSIONS if m <= each)), default=20)
     made = [each for each in manifests(values, minor) if each["kind"] not in (DEFINITION, "Namespace")]
