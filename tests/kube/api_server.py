@@ -38,6 +38,8 @@ class ApiStandIn:
         self.version = 0
         self.changed = threading.Condition()
         self.requests: list[tuple[str, str, Json]] = []
+        self.heard: list[tuple[str, str, str]] = []
+        """Of each request, watches too: who asked, by the token that was shown, the method and the whole path."""
         self.fails: Failure = lambda method, path: None
         self.late: list[tuple[str, str, Json]] = []
         """Requests that were not carried out yet, though nobody waits for their answers."""
@@ -191,6 +193,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         asked = urlsplit(self.path)
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        self.stand_in.heard.append((token, self.command, self.path))
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         query = parse_qs(asked.query)
         if "watch" in query:

@@ -65,6 +65,30 @@ def render(
 
 
 @app.command()
+def chart(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write it: a folder that is not there yet.")],
+) -> None:
+    """Write a Helm chart that installs the same as 'install', by the same values."""
+    from gpuyard.kube.install.chart import write_chart
+
+    write_chart(out)
+    say(f"helm install gpuyard {out} --namespace gpuyard-system --create-namespace")
+
+
+@app.command()
+def certificates(namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
+    """Make the secrets with certificates in a cluster, for what 'render --no-secrets' prints, unless they are there."""
+    from gpuyard.kube.install.installing import make_once
+    from gpuyard.kube.install.manifests import marked, secret_objects
+    from gpuyard.kube.install.values import read_values
+
+    chosen = read_values(None, namespace=namespace)
+    with _api(kubeconfig) as api:
+        made = make_once(api, marked(secret_objects(chosen, _certificates(chosen.namespace))))
+    say(f"made {', '.join(made)}" if made else "the certificates are there")
+
+
+@app.command()
 def install(
     values: ValuesFile = None,
     namespace: Namespace = None,
