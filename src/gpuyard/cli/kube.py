@@ -179,19 +179,31 @@ def why(
 @app.command()
 def snapshot(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy that the extender decides by, to be noted.")
+    ] = "interference",
+    observations: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the extender knows of mixes, to be noted."),
+    ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Write what the scheduler sees: a snapshot for 'gpuyard decide'."""
+    """Write what the scheduler sees: a snapshot for 'gpuyard decide' and 'gpuyard simulate --snapshot'."""
     import time
 
+    from gpuyard.kube.judging import sharing_rule
     from gpuyard.kube.views.snapshotting import cluster_facts
     from gpuyard.kube.views.viewing import read_cluster
+    from gpuyard.policies.multiplex.interference import InterferenceModel
+    from gpuyard.policies.multiplex.observation_files import read_observations
     from gpuyard.policies.snapshot import Snapshot
     from gpuyard.profiles import load_zoo
 
     zoo = load_zoo()
+    sharing_rule(multiplex)
+    known = read_observations(observations) if observations else InterferenceModel()
     with _api(kubeconfig) as api:
-        facts = cluster_facts(read_cluster(api), time.time(), zoo.names)
+        facts = cluster_facts(read_cluster(api), time.time(), zoo.names, policy=multiplex, known=known)
     Snapshot.of(facts, zoo).save(out)
     say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
 
