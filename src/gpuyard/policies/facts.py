@@ -162,7 +162,8 @@ class Facts:
     ) -> None:
         """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them.
 
-        Share and GPU memory are one number for every GPU, or one for each. Without a share it has what its size says.
+        Share and GPU memory are one number for every GPU, or one for each. Without a share it has what its size says;
+        with a share of 0 it competes for all of it with the others there.
         """
         if job_id not in self.jobs:
             raise InputError("holds GPUs and is not among the jobs", field="jobs", value=job_id)
@@ -174,7 +175,7 @@ class Facts:
             check_number(amount, f"holds, {name}", least=0)
         per_gpu = tuple(amounts.get(name, 0.0) / len(places) for name in RESOURCES)
         usual = own_thousandths(self.jobs[job_id].job)
-        shares = _of_each(places, usual / WHOLE if share is None else share, "share", least=1 / WHOLE, most=1.0)
+        shares = _of_each(places, usual / WHOLE if share is None else share, "share", least=0.0, most=1.0)
         memory = _of_each(places, gpu_memory_gb, "gpu_memory_gb", least=0.0)
         holds = Holding(places, per_gpu, tuple(round(each * WHOLE) for each in shares), memory, state)
         self.jobs[job_id] = replace(self.jobs[job_id], holds=holds)

@@ -39,7 +39,7 @@ class _Strict(BaseModel):
 class _Gpu(_Strict):
     node: str
     gpu: int = Field(ge=0)
-    share: float | None = Field(default=None, ge=1 / WHOLE, le=1)
+    share: float | None = Field(default=None, ge=0, le=1)
     gpu_memory_gb: float = Field(default=0.0, ge=0)
 
 

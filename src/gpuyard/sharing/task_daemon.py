@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace, read_message
+from gpuyard.sharing.task_tuning import TaskMessage, TaskPlace, read_message
 
 MOST_BYTES = 65536
 SILENT_S = 60.0
@@ -24,13 +25,26 @@ FOR_ALL = 0o666
 FindTask = Callable[[str], TaskPlace | None]
 
 
+class TaskListener(Protocol):
+    """Who hears what tasks say: the tuners of a node, or somebody who passes it on to them."""
+
+    def hear(self, place: TaskPlace, message: TaskMessage, now: float) -> BatchWish | None:
+        """A task has said how it is; returns what is wished of it, if anything."""
+
+    def leave(self, gpu: int, name: str, now: float) -> None:
+        """A task has gone."""
+
+    def time_passed(self, now: float) -> None:
+        """Now and then, whatever is said."""
+
+
 class TaskDaemon(socketserver.ThreadingUnixStreamServer):
     """Listens for the tasks of a node."""
 
     daemon_threads = True
 
     def __init__(
-        self, socket_path: Path, tuning: NodeTuning, find: FindTask, clock: Callable[[], float] = time.monotonic
+        self, socket_path: Path, tuning: TaskListener, find: FindTask, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """`find` has the place of a task by its secret; None where nobody was given that one."""
         self.tuning, self.find, self.clock = tuning, find, clock

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
 from gpuyard.policies.multiplex.batch_grid import BatchRange
-from gpuyard.policies.multiplex.gpu_tuner import GpuTuner
+from gpuyard.policies.multiplex.gpu_tuner import GpuTuner, Phase
 from gpuyard.policies.multiplex.learning_rate import RULES, learning_rate_factor
 from gpuyard.policies.multiplex.shared_task import Sample, SharedTask
 
@@ -57,6 +57,10 @@ class TaskMessage(BaseModel):
     applied: Annotated[Which | None, Field(strict=False)] = None
     sample: TaskSample | None = None
     out_of_memory: Annotated[Which | None, Field(strict=False)] = None
+    alone_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    """The time of a step alone, where that is known before any is measured."""
+    remaining_s: Amount | None = None
+    """How long it is likely to go on, where that is known."""
 
 
 def read_message(line: bytes) -> TaskMessage:
@@ -80,6 +84,7 @@ class _Member:
     alone_s: float | None = None
     """The time of a step when it came, by which later ones are judged; None until it has measured some."""
     noise_scale: float | None = None
+    remaining_s: float | None = None
 
 
 @dataclass
@@ -105,7 +110,8 @@ class NodeTuning:
         gpu, name = self._gpus[place.gpu], message.task
         member = gpu.members.get(name)
         if member is None:
-            member = gpu.members[name] = _Member(_range(message, place), message.rule)
+            member = gpu.members[name] = _Member(_range(message, place), message.rule, message.alone_s)
+            member.remaining_s = message.remaining_s
             self._company_changed(gpu, now)
         sample = message.sample
         if sample is not None:
@@ -124,7 +130,7 @@ class NodeTuning:
                 gpu.tuner.report(name, told, now)
         if gpu.tuner is not None and message.out_of_memory is not None and message.out_of_memory[0] == gpu.round:
             gpu.tuner.out_of_memory(name, message.out_of_memory[1], now)
-        return self._wish(gpu, name)
+        return self.wish(place.gpu, name)
 
     def leave(self, gpu: int, name: str, now: float) -> None:
         """A task has gone."""
@@ -163,10 +169,16 @@ class NodeTuning:
         for name, member in ready.items():
             if name not in gpu.tuner.wish.batches:
                 assert member.alone_s is not None
-                gpu.tuner.join(SharedTask(name, member.batches, member.alone_s), now)
+                gpu.tuner.join(SharedTask(name, member.batches, member.alone_s, remaining_s=member.remaining_s), now)
 
-    def _wish(self, gpu: _SharedGpu, name: str) -> BatchWish | None:
+    def is_busy(self, number: int) -> bool:
+        """Whether batch sizes are being tried on a GPU."""
+        tuner = self._gpus[number].tuner
+        return tuner is not None and tuner.phase is not Phase.STABLE
+
+    def wish(self, number: int, name: str) -> BatchWish | None:
         """What is wished of a task now: its own size where it is alone; None while others are in its way."""
+        gpu = self._gpus[number]
         member = gpu.members[name]
         if gpu.tuner is None or name not in gpu.tuner.wish.batches:
             return BatchWish(gpu.round, 0, member.batches.own)
