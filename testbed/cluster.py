@@ -101,6 +101,13 @@ class LocalCluster:
             process.kill()
             process.wait()
 
+    def answers(self) -> bool:
+        """Whether the API server does."""
+        try:
+            return bool(self.api.get("/api/v1/namespaces/default"))
+        except ApiError:
+            return False
+
     # Control plane
 
     def start_control_plane(self) -> None:
@@ -131,7 +138,7 @@ class LocalCluster:
             f"--service-account-signing-key-file={secret}/accounts.key", f"--service-cluster-ip-range={SERVICES}",
             "--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged=true",
         ])  # fmt: skip
-        until(self._answers, "the API server answers")
+        until(self.answers, "the API server answers")
 
     def start_controllers(self) -> None:
         """Start the controllers of jobs, deployments and whatever else is Kubernetes' own."""
@@ -268,12 +275,6 @@ conf_dir = "{home}/network"
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(environment), start_new_session=True
             )
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self.api.get("/api/v1/namespaces/default"))
-        except ApiError:
-            return False
 
     def _ready(self) -> list[str]:
         nodes = self.api.get("/api/v1/nodes")["items"]

@@ -63,15 +63,15 @@ def test_restarts_of_everything_in_any_state_lose_nothing_and_over_commit_nothin
     for job in jobs:
         until(partial(submitted, yard, job), f"{job} is created")
         unrest.go_on(ROUND_S)
+    until(yard.cluster.answers, "the API server answers")
     until(lambda: done(yard) == len(jobs) * PODS_OF_JOB, "all jobs are done")
     yard.expect(*tuned)
     watch.stop()
 
     assert watch.wrong == [], unrest.told
     reasons = Counter(each["status"].get("reason") for each in yard.api.get(PODS)["items"] if has_failed(each))
-    print(
-        f"{len(unrest.told)} restarts, {len(jobs) * PODS_OF_JOB} pods of jobs, {watch.looks} looks, failed: {dict(reasons)}"
-    )
+    trained = len(jobs) * PODS_OF_JOB
+    print(f"{len(unrest.told)} restarts, {trained} pods of jobs, {watch.looks} looks, failed: {dict(reasons)}")
     assert set(reasons) <= {REFUSED}, unrest.told
     until(lambda: at_rest(yard), "all books say the same", seconds=60)
     check_at_rest(yard)

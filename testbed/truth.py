@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ssl
 from base64 import b64decode
-from collections import Counter
 from http.client import HTTPSConnection
 from pathlib import Path
 
@@ -29,7 +28,8 @@ def check_devices(yard: Yard) -> dict[str, Place]:
     view = read_cluster(yard.api)
     view.books.check()
     there = {(pod.node, pod.full_name): pod for pod in view.pods}
-    taken, places = Counter[tuple[str, int]](), dict[str, Place]()
+    places = dict[str, Place]()
+    taken: dict[tuple[str, int], dict[str, int]] = {}
     for node, devices in told.items():
         for name, containers in devices.items():
             if (node, name) not in there:
@@ -39,8 +39,8 @@ def check_devices(yard: Yard) -> dict[str, Place]:
             assert name not in places, f"{name} is on {places[name]} and on {node}"
             places[name] = (node, tuple(groups))
             for gpu, ids in groups.items():
-                taken[node, gpu] += sum(1 if "-" in each else GIB_OF_GPU for each in ids)
-    over = {gpu: gib for gpu, gib in taken.items() if gib > GIB_OF_GPU}
+                taken.setdefault((node, gpu), {})[name] = sum(1 if "-" in each else GIB_OF_GPU for each in ids)
+    over = {gpu: holders for gpu, holders in taken.items() if sum(holders.values()) > GIB_OF_GPU}
     assert not over, f"over-committed: {over}"
     return places
 
