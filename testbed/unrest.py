@@ -10,7 +10,7 @@ from gpuyard.kube.client.api import ApiError
 from testbed.cluster import until
 from testbed.yard import Yard
 
-PARTS_OF_GPUYARD = ("gpuyard-extender", "gpuyard-scheduler", "gpuyard-device-plugin")
+PARTS_OF_GPUYARD = ("gpuyard-extender", "gpuyard-scheduler", "gpuyard-device-plugin", "gpuyard-node")
 LONGEST_AWAY_S, LONGEST_QUIET_S = 3.0, 4.0
 DELETES = 0.5
 """The part of restarts of gpuyard in which a pod is deleted, not a program in it killed."""
