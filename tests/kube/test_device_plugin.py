@@ -170,25 +170,60 @@ def test_a_pod_that_ended_up_elsewhere_is_noted_where_it_is(yard: NodeOfTest) ->
     assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
 
 
-def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_on_the_way(yard: NodeOfTest) -> None:
+@pytest.mark.parametrize("admitted", [("b",), ("b", "a")])
+def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_on_the_way(
+    yard: NodeOfTest, admitted: tuple[str, ...]
+) -> None:
     """A kubelet may admit them in any order; whoever follows the pods must never see a GPU of theirs with more room."""
     yard.begin()
     for number, name in enumerate(("a", "b")):
         yard.bound(name, 12, str(number), chosen_at=number)
-    for name in ("b", "a"):
+    for name in admitted:
         yard.kubelet.admit(name, names.MEMORY, 12)
-    assert (yard.gpu_of("a"), yard.gpu_of("b")) == ({"gpu1"}, {"gpu0"})
-    admitted = yard.server.version
+    version = yard.server.version
     yard.plugin.step()
     there = read_node(yard.server.objects["/api/v1/nodes/n1"])
-    pods = {name: yard.pod_at(name, admitted) for name in ("a", "b")}
-    later = [thing for version, _, _, thing in yard.server.events if version > admitted]
+    pods = {name: yard.pod_at(name, version) for name in ("a", "b")}
+    later = [thing for at, _, _, thing in yard.server.events if at > version]
     assert len(later) >= 2
     for thing in later:
         pods[thing["metadata"]["name"]] = thing
         books = books_of([there], map(read_pod, pods.values()))
         assert max(gpu.free_gib for gpu in books.open_gpus("n1")) <= 3
     assert [pods[name]["metadata"]["annotations"][names.DEVICES] for name in ("a", "b")] == ["1", "0"]
+
+
+@pytest.mark.parametrize("noted", [False, True])
+def test_whose_gpu_went_to_an_equal_pod_gets_that_ones(yard: NodeOfTest, noted: bool) -> None:
+    yard.begin()
+    yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
+    for number, name in enumerate(("a", "b")):
+        yard.server.add_pod(pod(name, whole=1, node="n1", devices=str(number), chosen_at=number))
+    yard.kubelet.admit("b", names.WHOLE_GPUS, 1)
+    if noted:
+        yard.plugin.step()
+    yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
+    assert (yard.gpu_of("b", names.WHOLE_GPUS), yard.gpu_of("a", names.WHOLE_GPUS)) == ({"gpu0"}, {"gpu1"})
+
+
+@pytest.mark.parametrize(("first", "second"), [((15, 0), (0, 1)), ((1, 0), (0, 1)), ((0, 1), (1, 0))])
+def test_memory_of_a_gpu_is_given_out_once_under_all_names(
+    yard: NodeOfTest, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """A kubelet counts each resource by itself: it would give the same memory out as GiB and as a whole GPU."""
+    yard.begin()
+    yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
+    for gpu in range(2):
+        memory, whole = first
+        yard.server.add_pod(pod(f"p{gpu}", memory=memory, whole=whole, node="n1", devices=str(gpu)))
+        yard.kubelet.admit(f"p{gpu}", names.MEMORY if memory else names.WHOLE_GPUS, memory or whole)
+    memory, whole = second
+    yard.server.add_pod(pod("late", memory=memory, whole=whole, node="n1", devices="0", chosen_at=2))
+    with pytest.raises(grpc.RpcError, match="is in use under another name of its memory"):
+        yard.kubelet.admit("late", names.MEMORY if memory else names.WHOLE_GPUS, memory or whole)
+    yard.server.remove("/api/v1/namespaces/lab/pods/p1")  # its GPU is free, though the kubelet may say so later
+    (answer,) = yard.kubelet.admit("late", names.MEMORY if memory else names.WHOLE_GPUS, memory or whole)
+    assert answer.envs["CUDA_VISIBLE_DEVICES"] == "1"
 
 
 def test_a_pod_of_another_scheduler_is_noted_where_it_is(yard: NodeOfTest) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.runtime.virtual_yard import VirtualYard
-from tests.simulation.multiplex.small_cluster import PROFILES, shared_run, tasks
+from tests.simulation.multiplex.small_cluster import shared_run, tasks
 
 from gpuyard.core.workload import Workload
 from gpuyard.policies.resolve import resolve

@@ -17,7 +17,7 @@ from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
 from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_devices
+from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, held_devices, list_pod_devices, places
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
 
 REGISTER_S = 10.0
@@ -170,35 +170,40 @@ class DevicePlugin:
         except ApiError as error:
             self._say(f"the GPUs of {self._settings.node} cannot be told yet: {error}")
 
-    def _pods(self) -> list[GpuPod]:
-        """The pods of this node that ask for GPUs; none where nobody answers: then any GPU will do."""
+    def _pods(self) -> list[GpuPod] | None:
+        """The pods of this node that ask for GPUs and have not ended; None where nobody answers."""
         try:
             answer = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={self._settings.node}")
         except ApiError as error:
             self._say(f"pods of {self._settings.node} are not known: {error}")
-            return []
+            return None
         found = []
         for item in answer.get("items") or []:
             try:
                 found.append(read_pod(item))
             except InputError:
                 continue
-        return [pod for pod in found if pod.request and pod.node == self._settings.node]
+        return [pod for pod in found if pod.request and pod.node == self._settings.node and not pod.ended]
 
     def _here(self) -> PodsHere:
         devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
-        held = tuple(device for containers in devices.values() for ids in containers for device in ids)
-        return PodsHere(pods, frozenset(pod.uid for pod in pods if pod.full_name in devices), held)
+        if pods is None:  # any GPU will do where nobody has anything
+            return PodsHere(held=held_devices(devices))
+        where = places(pods, devices)
+        return PodsHere(
+            [replace(pod, devices=where.get(pod.uid, pod.devices)) for pod in pods],
+            frozenset(pod.uid for pod in pods if pod.full_name in devices),
+            held_devices({name: ids for name, ids in devices.items() if name in {pod.full_name for pod in pods}}),
+        )
 
     def _reconcile(self, devices: PodDevices) -> None:
         """Write into pods where they really are.
 
-        Equal pods that were admitted in another order than GPUs were chosen have changed places: each is noted at both
-        of its places before any is at one alone, so that at no time a GPU looks free which somebody has.
+        Equal pods that changed places are noted at both of theirs before any is at one alone, so that at no time a GPU
+        looks free which somebody has or will get.
         """
         self._source.keep(ids for containers in devices.values() for ids in containers)
-        pods = {pod.uid: pod for pod in self._pods()}
-        found = [(pods[uid], there) for uid, there in corrections(list(pods.values()), devices).items()]
+        found = corrections(self._pods() or (), devices)
         if all(self._note(pod, {*pod.devices, *there}) for pod, there in found):
             for pod, there in found:
                 if self._note(pod, there):

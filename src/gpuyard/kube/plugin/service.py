@@ -11,7 +11,7 @@ import grpc
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.device_ids import by_gpu, device_ids, gpu_of, left_gib, next_pod, preferred, preferred_whole
+from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole, room_left
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.plugin.container_gpus import GpusForContainer
 from gpuyard.kube.plugin.messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
@@ -64,7 +64,7 @@ class PodsHere:
     with_devices: frozenset[str] = frozenset()
     """The uids of those of which the kubelet says that they got devices."""
     held: Sequence[str] = ()
-    """All devices that it says any pod has, under whichever resource."""
+    """All ids that they have."""
 
 
 class PluginService:
@@ -140,17 +140,11 @@ class PluginService:
         answer = self._messages["PreferredAllocationResponse"]()
         choose = preferred_whole if self._whole else preferred
         here = self._here()
-        left = left_gib(self._now.gpus, here.held)
         for each in request.container_requests:
             size = each.allocation_size
-            available = [
-                device
-                for device in each.available_deviceIDs
-                if left.get(gpu_of(device), 0) >= self._gib(gpu_of(device), size)
-            ]
             pod = next_pod(size, here.pods, self._served(here), self._whole)
             wanted = pod.devices if pod else ()
-            chosen = choose(available, each.must_include_deviceIDs, size, wanted)
+            chosen = choose(self._free(each.available_deviceIDs, here), each.must_include_deviceIDs, size, wanted)
             answer.container_responses.add(deviceIDs=chosen)
         return answer
 
@@ -178,20 +172,21 @@ class PluginService:
             spread = ", ".join(f"{len(ids)} GiB of GPU {gpu}" for gpu, ids in groups.items())
             raise InputError(f"no single GPU has {len(devices)} GiB free: {spread} are no use to one container")
         here = self._here()
-        left = left_gib(self._now.gpus, here.held)
-        for gpu, ids in groups.items():
-            if left[gpu] < self._gib(gpu, len(ids)):  # the kubelet counts each resource for itself
-                raise InputError(f"GPU {gpu} has {left[gpu]} GiB left: others have the rest of it")
+        if len(self._free(devices, here)) < len(devices):
+            raise InputError(f"GPU {', '.join(map(str, groups))} is in use under another name of its memory")
         served = self._served(here)
         pod = next_pod(len(devices), [pod for pod in here.pods if set(groups) <= set(pod.devices)], served, self._whole)
         if pod is not None:
             self._given[pod.uid] = served.get(pod.uid, 0) + 1
         return self._source.for_container(self.resource, devices, pod.request.memory_gib if pod else len(devices))
 
-    def _gib(self, gpu: int, devices: int) -> int:
-        """The memory of a GPU that comes with so many of its devices."""
-        memory = {each.index: each.memory_gib for each in self._now.gpus}
-        return memory.get(gpu, 0) if self._whole else devices
+    def _free(self, devices: Iterable[str], here: PodsHere) -> list[str]:
+        """Those of these devices whose GPU has room for them, whatever was given out under other resources."""
+        room, gpus = room_left(self._now.gpus, here.held), by_gpu(devices)
+        if self._whole:
+            memory = {gpu.index: gpu.memory_gib for gpu in self._now.gpus}
+            return [each for gpu, ids in gpus.items() if room.get(gpu) == memory.get(gpu) for each in ids]
+        return [each for gpu, ids in gpus.items() for each in ids[: room.get(gpu, 0)]]
 
     def _served(self, here: PodsHere) -> dict[str, int]:
         """By uid, for how many containers each pod got devices: all of them, unless we remember that more will come."""
