@@ -1,4 +1,4 @@
-"""What a step of a script costs that a scheduler can stop, or whose batch size may change: CPU time, beyond the loop."""
+"""What a step costs that a scheduler can stop, or whose batch size may change: CPU time, beyond the loop itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.limits import Figure
-
 from gpuyard.client.shared_batch import SOCKET, TASK, SharedBatch
 from gpuyard.sharing.task_daemon import TaskDaemon
 from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
@@ -61,7 +60,7 @@ def boundary() -> float:
     """A boundary while a daemon asks for measurements, in time of the training thread."""
     with TemporaryDirectory(dir="/tmp") as folder:
         tuning = NodeTuning({0: 16.0}, lambda: "round")
-        with TaskDaemon(Path(folder) / "tasks.sock", tuning, lambda name: TaskPlace(0, 4.0)) as daemon:
+        with TaskDaemon(Path(folder) / "tasks.sock", tuning, lambda _name: TaskPlace(0, 4.0)) as daemon:
             thread = threading.Thread(target=daemon.run)
             thread.start()
             batch = SharedBatch(64, environment={SOCKET: f"{folder}/tasks.sock", TASK: "task"})

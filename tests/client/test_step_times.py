@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuyard.client.step_times import MOST_STEPS, WINDOW, StepTimes
+from gpuyard.client.step_times import MOST_STEPS, WINDOW, BoundaryTimes
 
 
 class QueuedGpu:
@@ -31,7 +31,7 @@ def test_with_a_wait_the_mean_is_what_steps_take_and_nothing_of_the_steps_before
     gpu = QueuedGpu(longest)
     for _ in range(before):
         gpu.launch(0.0001, before_s)
-    times = StepTimes(gpu.wait, clock=lambda: gpu.now)
+    times = BoundaryTimes(gpu.wait, clock=lambda: gpu.now)
     times.begin()
     for _ in range(3 * WINDOW):
         gpu.launch(0.0001, step_s)
@@ -43,7 +43,7 @@ def test_with_a_wait_the_mean_is_what_steps_take_and_nothing_of_the_steps_before
 
 def test_without_a_wait_a_program_that_runs_ahead_measures_its_launches() -> None:
     gpu = QueuedGpu(1000)
-    times = StepTimes(clock=lambda: gpu.now)
+    times = BoundaryTimes(clock=lambda: gpu.now)
     times.begin()
     for _ in range(20):
         gpu.launch(0.0001, 0.01)
@@ -53,7 +53,7 @@ def test_without_a_wait_a_program_that_runs_ahead_measures_its_launches() -> Non
 
 def test_what_is_no_step_is_no_part_of_one() -> None:
     gpu = QueuedGpu(1)
-    times = StepTimes(clock=lambda: gpu.now)
+    times = BoundaryTimes(clock=lambda: gpu.now)
     for _ in range(2):
         for _ in range(4):
             gpu.launch(0.01, 0.0)
@@ -64,7 +64,7 @@ def test_what_is_no_step_is_no_part_of_one() -> None:
 
 
 def test_no_more_steps_are_kept_than_somebody_may_want() -> None:
-    times = StepTimes(clock=lambda: 0.0)
+    times = BoundaryTimes(clock=lambda: 0.0)
     for _ in range(MOST_STEPS + 10):
         times.step()
     assert len(times.take(1)) == MOST_STEPS
