@@ -13,9 +13,10 @@ from tests.kube.api_server import api_server
 from tests.kube.builders import gpus, node, pod
 from tests.kube.test_choosing import KNOWN, LOUD, NEW, QUIET
 
+from gpuyard.core.units import GB_OF_GIB
 from gpuyard.core.workload import Job
-from gpuyard.kube.amounts import Amounts, pod_amounts, quantity
-from gpuyard.kube.books import GB_OF_GIB, GpuBooks, books_of
+from gpuyard.kube.amounts import BesideGpus, pod_amounts, quantity
+from gpuyard.kube.books import GpuBooks, books_of
 from gpuyard.kube.choosing import choose, scores
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.objects import GpuPod, GpuRequest, YardNode
@@ -69,9 +70,9 @@ def test_a_pod_reserves_what_its_containers_do_together_or_one_that_initialises_
         return {"resources": {"requests": {"cpu": cpu}, "limits": {"memory": "1G"}}}
 
     spec = {"containers": [container("1"), container("2")], "overhead": {"cpu": "100m"}}
-    assert pod_amounts({"spec": spec}) == Amounts(3.1, 2.0)
-    assert pod_amounts({"spec": spec | {"initContainers": [container("5"), container("4")]}}) == Amounts(5.1, 2.0)
-    assert pod_amounts({}) == Amounts()
+    assert pod_amounts({"spec": spec}) == BesideGpus(3.1, 2.0)
+    assert pod_amounts({"spec": spec | {"initContainers": [container("5"), container("4")]}}) == BesideGpus(5.1, 2.0)
+    assert pod_amounts({}) == BesideGpus()
 
 
 def test_cpus_and_memory_are_those_of_the_node_of_its_pods_and_of_pods_without_gpus() -> None:
@@ -178,9 +179,9 @@ def clusters(draw: st.DrawFn) -> ClusterView:
             GpuPod(f"u{number}", "lab", f"p{number}", request, NEW, node=where.name if where else "", devices=devices,
                    chosen_at=number)
         )  # fmt: skip
-    amounts = {each.uid: Amounts(draw(st.sampled_from([0.0, 1.0, 9.0])), 3.0) for each in pods}
-    known = {each.name: Amounts(draw(st.sampled_from([8.0, 40.0])), 100.0) for each in nodes if draw(st.booleans())}
-    others = {each.name: Amounts(2.0, 1.0) for each in nodes if draw(st.booleans())}
+    amounts = {each.uid: BesideGpus(draw(st.sampled_from([0.0, 1.0, 9.0])), 3.0) for each in pods}
+    known = {each.name: BesideGpus(draw(st.sampled_from([8.0, 40.0])), 100.0) for each in nodes if draw(st.booleans())}
+    others = {each.name: BesideGpus(2.0, 1.0) for each in nodes if draw(st.booleans())}
     return ClusterView(books_of(nodes, pods), tuple(pods), known, frozenset(), others, amounts)
 
 

@@ -93,7 +93,7 @@ def test_the_first_plan_is_that_of_decide_and_all_tasks_end(
     assert all(at < float("inf") for at in world.tally.finish)
 
 
-def finish(run: Run) -> dict[Any, float | None]:
+def finish(run: Run) -> dict[Any, Any]:
     """When each task is done."""
     return dict(zip(run.jobs["job_id"], run.jobs["finish_s"], strict=True))
 

@@ -185,12 +185,10 @@ class SharedCluster:
     def wait(self, last: SharedDecision | None) -> bool:
         """Go to the first round boundary at which a decision can differ from the last one."""
         self._lent.take_back()
-        if last is None and not self._active:
-            self.now = self._boundary(self._next_arrival(), later=False)
-        elif last is None:
-            pass  # somebody is there from the beginning
-        else:
+        if last is not None:
             self.now = self._boundary(self._run_until(min(self._order_changes(last), self._last_s)), later=True)
+        elif not self._active:
+            self.now = self._boundary(self._next_arrival(), later=False)
         while True:
             self._run_until(self.now, stop_at_news=False)
             if not self._to_finish or self.now >= self._last_s:
