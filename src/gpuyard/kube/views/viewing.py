@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.amounts import Amounts, made_s, node_amounts, pod_amounts
+from gpuyard.kube.amounts import BesideGpus, made_s, node_amounts, pod_amounts
 from gpuyard.kube.books import GpuBooks, OpenGpu, books_of
 from gpuyard.kube.choosing import cannot_ever, why_not
 from gpuyard.kube.client.api import Api, ApiError, pod_path
@@ -24,13 +24,13 @@ class ClusterView:
 
     books: GpuBooks
     pods: tuple[GpuPod, ...]
-    nodes: Mapping[str, Amounts] = field(default_factory=dict)
+    nodes: Mapping[str, BesideGpus] = field(default_factory=dict)
     """What pods can have of nodes that say it."""
     cordoned: frozenset[str] = frozenset()
     """Nodes that take no further pods."""
-    others: Mapping[str, Amounts] = field(default_factory=dict)
+    others: Mapping[str, BesideGpus] = field(default_factory=dict)
     """By node, what pods without GPUs have of it."""
-    requests: Mapping[str, Amounts] = field(default_factory=dict)
+    requests: Mapping[str, BesideGpus] = field(default_factory=dict)
     """By uid, what pods with GPUs, or that wait for them, ask for beside these."""
     created_s: Mapping[str, float] = field(default_factory=dict)
     """By uid, when these pods were made."""
@@ -41,10 +41,10 @@ def read_cluster(api: Api) -> ClusterView:
     nodes = api.get("/api/v1/nodes").get("items") or []
     read = [(item, pod) for item, pod in _readable(api.get("/api/v1/pods").get("items") or []) if not pod.ended]
     ours = [(item, pod) for item, pod in read if pod.request]
-    others: dict[str, Amounts] = {}
+    others: dict[str, BesideGpus] = {}
     for item, pod in read:
         if pod.node and not pod.request:
-            others[pod.node] = others.get(pod.node, Amounts()).plus(pod_amounts(item))
+            others[pod.node] = others.get(pod.node, BesideGpus()).plus(pod_amounts(item))
     pods = tuple(pod for _, pod in ours)
     allocatable = {str(each["metadata"]["name"]): node_amounts(each) for each in nodes}
     return ClusterView(
