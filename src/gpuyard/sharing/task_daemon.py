@@ -32,11 +32,19 @@ class TaskDaemon(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
 
     def __init__(
-        self, socket_path: Path, tuning: NodeTuning, find: FindTask, clock: Callable[[], float] = time.monotonic
+        self,
+        socket_path: Path,
+        tuning: NodeTuning,
+        find: FindTask,
+        clock: Callable[[], float] = time.monotonic,
+        lock: threading.RLock | None = None,
     ) -> None:
-        """`find` has the place of a task by its secret; None where nobody was given that one."""
+        """`find` has the place of a task by its secret; None where nobody was given that one.
+
+        Whoever else uses the tuning holds the same `lock`.
+        """
         self.tuning, self.find, self.clock = tuning, find, clock
-        self.lock = threading.RLock()
+        self.lock = lock or threading.RLock()
         self.spoken: Counter[str] = Counter()
         """By name, the connections of a task: one that was broken may be noticed later than the next one."""
         self.over = threading.Event()

@@ -42,6 +42,10 @@ class _Member:
     """The batch size that it trains with, as far as it has said."""
     now: StepTime | None = None
     """The last sample."""
+    measured: bool = False
+    """Whether it has measured anything in the present company."""
+    last: StepTime | None = None
+    """The last sample there, which does not count yet."""
     beside: StepTime | None = None
     """What its own batch size took in the present company, all samples together, where no tuner moves anybody."""
     slowdown: float | None = None
@@ -109,14 +113,15 @@ class NodeTuning:
         new_round: Callable[[], str],
         *,
         company: Callable[[int], frozenset[str]] | None = None,
+        alone: dict[str, StepTime] | None = None,
     ) -> None:
         """`new_round` gives a name that no daemon before has used.
 
         `company` has the names of all who are on a GPU, those who say nothing too; without it nobody is known to be
-        alone, and no mixes are measured.
+        alone, and no mixes are measured. `alone` is what is known of steps that were measured alone, and grows.
         """
-        self._new_round, self._company = new_round, company or (lambda gpu: frozenset())
-        self.alone: dict[str, StepTime] = {}
+        self._new_round, self._company = new_round, company or (lambda _gpu: frozenset())
+        self.alone = {} if alone is None else alone
         """What a step of each task took while nobody else was on its GPU, at its own batch size."""
         self.measured: dict[int, deque[MixSample]] = {gpu: deque(maxlen=MOST_KEPT) for gpu in memory_gb}
         """By GPU, mixes that were measured and that nobody has taken yet."""
@@ -178,16 +183,19 @@ class NodeTuning:
             gpu.samples.clear()
         if company != member.company:
             member.company, member.beside, member.slowdown, member.now = company, None, None, None
+            member.measured, member.last = False, None
 
     def _measure_untuned(self, number: int, name: str, told: StepTime) -> None:
         """Somebody at its own batch size, alone or beside others who cannot be asked for theirs."""
         gpu, member = self._gpus[number], self._gpus[number].members[name]
-        if member.beside is None:  # some of these steps may have been done before the company changed
-            member.beside = StepTime(0, told.step_s)
+        last, member.last = member.last, told
+        if not member.measured:  # some of these steps may have been done before the company changed
+            member.measured, member.last = True, None
+        if last is None:  # and some of the last sample's after: it counts when the next one is of the same company
             return
-        member.beside = told if not member.beside.steps else member.beside.joined(told)
+        member.beside = last if member.beside is None else member.beside.joined(last)
         if gpu.company == {name}:
-            self.alone[name] = told if name not in self.alone else self.alone[name].joined(told)
+            self.alone[name] = last if name not in self.alone else self.alone[name].joined(last)
         elif name in gpu.company and name in self.alone and member.applied == member.batches.own:
             known = member.slowdown is not None
             member.slowdown, error = member.beside.slower_than(self.alone[name])

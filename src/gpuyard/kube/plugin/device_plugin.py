@@ -14,11 +14,12 @@ import grpc
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.client.node_pods import pods_of_node
 from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
-from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
+from gpuyard.kube.objects import GpuPod, YardGpu, write_gpus
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_devices
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
+from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices
 
 REGISTER_S = 10.0
 LOOK_S = 1.0
@@ -166,17 +167,10 @@ class DevicePlugin:
     def _pods(self) -> list[GpuPod]:
         """The pods of this node that ask for GPUs; none where nobody answers: then any GPU will do."""
         try:
-            answer = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={self._settings.node}")
+            return pods_of_node(self._api, self._settings.node)
         except ApiError as error:
             self._say(f"pods of {self._settings.node} are not known: {error}")
             return []
-        found = []
-        for item in answer.get("items") or []:
-            try:
-                found.append(read_pod(item))
-            except InputError:
-                continue
-        return [pod for pod in found if pod.request and pod.node == self._settings.node]
 
     def _here(self) -> PodsHere:
         devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
@@ -188,7 +182,7 @@ class DevicePlugin:
         Equal pods that were admitted in another order than GPUs were chosen have changed places: each is noted at both
         of its places before any is at one alone, so that at no time a GPU looks free which somebody has.
         """
-        self._source.keep(ids for containers in devices.values() for ids in containers)
+        self._source.keep(held.ids for containers in devices.values() for held in containers)
         pods = {pod.uid: pod for pod in self._pods()}
         found = [(pods[uid], there) for uid, there in corrections(list(pods.values()), devices).items()]
         if all(self._note(pod, {*pod.devices, *there}) for pod, there in found):
