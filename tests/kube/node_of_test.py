@@ -93,10 +93,10 @@ class NodeOfTest:
         self.server.remove(f"/api/v1/namespaces/lab/pods/{name}")
         (self.records.folder / f"{task.name}.json").unlink()
 
-    def go_on(self, seconds: int = 1) -> None:
-        """Let time pass: each second everybody says something, and the daemon goes round."""
-        for _ in range(seconds):
-            self.now += 1.0
+    def go_on(self, times: int = 1, each_s: float = 1.0) -> None:
+        """Let time pass, by default seconds: each time everybody says something, and the daemon goes round."""
+        for _ in range(times):
+            self.now += each_s
             for name, task in self.tasks.items():
                 if name not in self.silent:
                     place = self.daemon.tasks.place(task.name)

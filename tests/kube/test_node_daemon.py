@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.kube.builders import pod
 from tests.kube.node_of_test import NodeOfTest, node_of_test
 
@@ -290,3 +293,73 @@ def test_a_pod_that_is_over_is_no_company_though_its_kubelet_holds_its_devices(y
     yard.go_on(30)
     assert yard.gpu().phase == "Alone"
     assert yard.task("vgg-1").status.alone_step_seconds == pytest.approx(0.1)
+
+
+ACTIONS = st.one_of(
+    st.tuples(st.sampled_from(["train", "admit"]), st.integers(0, 1)),
+    st.tuples(st.sampled_from(["silence", "speak", "end"]), st.integers(0, 5)),
+    st.tuples(st.sampled_from(["restart", "outage", "back", "lose an answer"]), st.just(0)),
+    st.tuples(st.just("pass"), st.integers(1, 25)),
+)
+
+
+def happen(yard: NodeOfTest, number: int, action: str, which: int) -> None:
+    """Something happens to a task, to the daemon, or to the API server."""
+    names = sorted(yard.tasks)
+    one = names[which % len(names)] if names else ""
+    if action == "train" and len(names) < 5:
+        yard.train(f"{'abc'[number % 3]}-{number}", which)
+    elif action == "admit" and number % 3 == 0:
+        yard.admit(f"quiet-{number}", which)
+    elif action == "silence" and one:
+        yard.silent.add(one)
+    elif action == "speak":
+        yard.silent.discard(one)
+    elif action == "end" and one:
+        yard.end(one)
+    elif action == "restart":
+        yard.start()
+    elif action in ("outage", "lose an answer"):
+        failing = 503 if action == "outage" else 0
+        yard.server.fails = lambda method, path: failing if failing or method != "GET" else None
+    elif action == "back":
+        yard.server.fails = lambda method, path: None
+    elif action == "pass":
+        yard.go_on(which)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(ACTIONS, min_size=4, max_size=14))
+def test_whatever_happens_every_gpu_comes_to_rest_and_objects_say_what_is(actions: list[tuple[str, int]]) -> None:
+    with TemporaryDirectory(prefix="yard-", dir="/tmp") as folder, node_of_test(Path(folder)) as yard:
+        for number, (action, which) in enumerate(actions):
+            happen(yard, number, action, which)
+            yard.go_on()
+        yard.server.fails = lambda method, path: None
+        yard.go_on(60, each_s=5.0)
+        at = []
+        for number in (0, 1):
+            view, said = yard.daemon.tuning.view(number), yard.gpu(number)
+            assert said.phase in ("Empty", "Alone", "Shared", "Stable")
+            here = {f"lab/{each.pod}" for each in said.tasks}
+            assert here == {f"lab/{pod['metadata']['name']}" for pod in pods_on(yard, number)}
+            assert (said.phase == "Stable") == (view.phase == "stable")
+            for name, task in yard.tasks.items():
+                if task.name in view.members:
+                    batch = yard.task(name).status.batch
+                    member = view.members[task.name]
+                    assert batch is not None
+                    assert (batch.own, batch.desired, batch.applied, batch.phase) == (
+                        member.own, member.desired, member.applied, view.phase,
+                    )  # fmt: skip
+            for mix in said.observations:
+                at.append((mix.at, mix.measured))
+                assert mix.company[mix.measured[0]].batch == 1.0
+                training = sum(each.model in "abc" for each in mix.company)
+                assert mix.slowdown == pytest.approx(0.5 * (training - 1))
+        assert len(set(at)) == len(at)
+
+
+def pods_on(yard: NodeOfTest, number: int) -> list[dict[str, Any]]:
+    pods = [thing for path, thing in yard.server.objects.items() if "/pods/" in path]
+    return [each for each in pods if each["metadata"]["annotations"]["gpuyard.io/devices"] == str(number)]

@@ -134,7 +134,11 @@ class AgentSession:
         """Say that this process is about to end: all steps are done, or the lease is over."""
         self._over.set()
         self.progress.step = self.step
-        self._ask("Leave", self._messages["LeaveRequest"](progress=self.progress, finished=self.finished))
+        try:
+            self._ask("Leave", self._messages["LeaveRequest"](progress=self.progress, finished=self.finished))
+        except AgentSilentError:
+            if not self.finished:  # or it would look as if it was
+                raise
 
     def _beat(self) -> None:
         while not self._over.wait(self._beat_s):

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from threading import RLock
 
+from gpuyard.client.control import messages
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu
 from gpuyard.kube.node.step_progress import StepProgress
-from gpuyard.kube.node.task_notes import TaskNote, TaskNotes, TaskPod
+from gpuyard.kube.node.task_notes import LastWord, TaskNote, TaskNotes, TaskPod
 from gpuyard.kube.objects import GpuPod
 from gpuyard.kube.pod_devices import HeldDevices, PodDevices
 from gpuyard.kube.resources.training_task import TrainingTask
@@ -81,6 +82,13 @@ class NodeTasks:
                     task.kept = task.note
             self._notes.keep(self.tasks)
 
+    def note_left(self, secret: str, left: LastWord | None) -> None:
+        """Keep what a process said when it ended, before it hears that it was heard; None when another one begins."""
+        task = self.tasks[secret]
+        if task.note.left != left:
+            task.note = task.kept = replace(task.note, left=left)
+            self._notes.write(secret, task.note)
+
     def _keep_alone(self, task: NodeTask, alone: StepTime | None) -> None:
         """What is measured again and again need not be kept each time."""
         before = task.note.alone
@@ -110,6 +118,8 @@ class NodeTasks:
         if task is None:
             note = self._notes.read(secret)
             task = self.tasks[secret] = NodeTask(held, note, note)
+            if note.left is not None:  # what it said last may not have been told yet
+                task.progress, task.spoken = _ended_with(note.left), True
             if note.alone is not None:
                 self._alone.setdefault(secret, note.alone)
         return task
@@ -179,3 +189,8 @@ class NodeTasks:
                 and (pod.namespace, pod.name) == (found.namespace, found.name)
                 and pod.uid in (*found.owners, *([] if found.owners else [pod.uid]))
             ]
+
+
+def _ended_with(left: LastWord) -> StepProgress:
+    last = messages()["Progress"](step=left.step, saved_step=left.saved_step, loaded_step=left.loaded_step)
+    return StepProgress(last, finished=left.finished, left=True)

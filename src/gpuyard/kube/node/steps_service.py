@@ -11,6 +11,7 @@ import grpc
 from gpuyard.client.control import NO_LIMIT, UNKNOWN, messages
 from gpuyard.client.session import SHOWN
 from gpuyard.kube.node.node_tasks import NodeTask, NodeTasks
+from gpuyard.kube.node.task_notes import LastWord
 from gpuyard.kube.resources.training_task import TaskWanted
 from gpuyard.runtime.commands import LeaseTerms
 from gpuyard.runtime.node_service import CallRefusedError, serve_node
@@ -46,12 +47,16 @@ class StepsService:
             _check(task, rank)
             task.spoken = True
             if call == "Leave":
-                task.progress.leave(request.progress, now, finished=request.finished)
+                said = request.progress
+                task.progress.leave(said, now, finished=request.finished)
+                last = LastWord(said.step, said.saved_step, said.loaded_step, request.finished)
+                self._tasks.note_left(secret, last)
                 return self._messages["LeaveResponse"]()
             wanted = _known(task)
             lease = lease_message(lease_of(wanted))
             if call == "Join":
                 task.progress.join(now)
+                self._tasks.note_left(secret, None)
                 total = UNKNOWN if wanted.total_steps is None else wanted.total_steps
                 return self._messages["JoinResponse"](total_steps=total, beat_s=BEAT_S, lease=lease)
             times = task.progress.tell(request, now)

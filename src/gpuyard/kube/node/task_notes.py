@@ -10,7 +10,6 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from gpuyard.kube.resources.records import read_record, write_record
 from gpuyard.kube.resources.training_task import TaskWanted
@@ -22,17 +21,27 @@ from gpuyard.sharing.mix_samples import StepTime
 class TaskPod:
     """The pod of a container."""
 
-    namespace: Annotated[str, ""] = ""
-    name: Annotated[str, ""] = ""
-    uid: Annotated[str, ""] = ""
-    model: Annotated[str, ""] = ""
-    compute: Annotated[float, ""] = 0.0
-    bandwidth: Annotated[float, ""] = 0.0
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    model: str = ""
+    compute: float = 0.0
+    bandwidth: float = 0.0
 
     @property
     def usage(self) -> Usage:
         """How it uses a GPU, as its annotations say."""
         return Usage(self.model, self.compute, self.bandwidth)
+
+
+@dataclass(frozen=True)
+class LastWord:
+    """How far a process was that has left."""
+
+    step: int = 0
+    saved_step: int = 0
+    loaded_step: int = 0
+    finished: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,8 @@ class TaskNote:
     """Of what is wanted."""
     alone: StepTime | None = None
     """What its steps took while nobody else was on its GPU."""
+    left: LastWord | None = None
+    """What its process said when it ended; None while it has not."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,8 @@ class TaskNotes:
             alone = StepTime(int(times[0]), float(times[1]), float(times[2])) if times else None
             wanted = read_record(TaskWanted, content["wanted"]) if content.get("wanted") else None
             pod = read_record(TaskPod, content["pod"]) if content.get("pod") else None
-            return TaskNote(pod, wanted, int(content.get("generation") or 0), alone)
+            left = read_record(LastWord, content["left"]) if content.get("left") else None
+            return TaskNote(pod, wanted, int(content.get("generation") or 0), alone, left)
         except (OSError, ValueError, TypeError, AttributeError, IndexError, KeyError):
             return TaskNote()
 
@@ -74,6 +86,7 @@ class TaskNotes:
             "pod": write_record(note.pod) if note.pod else None,
             "wanted": write_record(note.wanted) if note.wanted else None,
             "generation": note.generation,
+            "left": write_record(note.left) if note.left else None,
             "alone": [alone.steps, alone.step_s, alone.error_s] if alone else None,
         }
         beside = self.folder / f".{secret}.{os.getpid()}"
