@@ -8,7 +8,14 @@ from typing import Any
 
 Json = dict[str, Any]
 DEFINITION = "CustomResourceDefinition"
-BUILT_IN = ("apps", "policy", "rbac.authorization.k8s.io", "coordination.k8s.io", "apiextensions.k8s.io")
+BUILT_IN = (
+    "apps",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "coordination.k8s.io",
+    "apiextensions.k8s.io",
+    "networking.k8s.io",
+)
 """Groups of kinds that are always there."""
 _PYTHON = {"string": str, "boolean": bool, "array": list, "object": dict}
 

@@ -22,7 +22,7 @@ from gpuyard.kube.node.step_progress import StepProgress
 from gpuyard.kube.node.steps_service import lease_of
 from gpuyard.kube.node.task_notes import LastWord, TaskNote, TaskNotes, TaskPod
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
-from gpuyard.sharing.mix_samples import StepTime
+from gpuyard.sharing.mix_samples import StepMean
 
 
 @contextmanager
@@ -267,7 +267,7 @@ def test_step_times_are_counted_over_two_seconds_and_older_words_are_not_believe
     progress.join(0.0)
     told = [(0.5, 0), (1.5, 10), (2.5, 20), (3.0, 15), (4.0, 30), (5.0, 60)]
     times = [progress.tell(kind(step=step), at) for at, step in told]
-    assert times == [None, None, StepTime(20, 0.1), None, None, StepTime(40, 2.5 / 40)]
+    assert times == [None, None, StepMean(20, 0.1), None, None, StepMean(40, 2.5 / 40)]
     assert progress.last.step == 60
     progress.leave(kind(step=61), 6.0, finished=True)
     assert progress.tell(kind(step=60), 6.1) is None
@@ -279,13 +279,13 @@ POD = TaskPod("lab", "a", "uid-a", "vgg", 0.5, 0.2)
 WANTED = TaskWanted("n1", (0, 1), "big", 1, 100, 40, stop=True)
 
 
-TIMES = st.builds(StepTime, st.integers(1, 9), NUMBERS, NUMBERS)
+TIMES = st.builds(StepMean, st.integers(1, 9), NUMBERS, NUMBERS)
 LEFT = LastWord(9, 8, 7, finished=True)
 
 
 @given(st.sampled_from([None, POD]), st.sampled_from([None, WANTED]), st.none() | TIMES, st.sampled_from([None, LEFT]))
 def test_notes_are_read_as_they_were_written(
-    tmp_path_factory: pytest.TempPathFactory, pod: TaskPod, wanted: TaskWanted, alone: StepTime, left: LastWord
+    tmp_path_factory: pytest.TempPathFactory, pod: TaskPod, wanted: TaskWanted, alone: StepMean, left: LastWord
 ) -> None:
     notes, note = TaskNotes(tmp_path_factory.getbasetemp() / "notes"), TaskNote(pod, wanted, 3, alone, left)
     notes.write("a" * 32, note)

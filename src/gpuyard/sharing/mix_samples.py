@@ -11,22 +11,22 @@ MOST_STEPS = 1000
 
 
 @dataclass(frozen=True)
-class StepTime:
+class StepMean:
     """The mean time of some steps, and its standard error."""
 
     steps: int
     step_s: float
     error_s: float = 0.0
 
-    def joined(self, later: StepTime) -> StepTime:
+    def joined(self, later: StepMean) -> StepMean:
         """The mean over these and later steps."""
         before = min(self.steps, MOST_STEPS)
         total = before + later.steps
         mean = (before * self.step_s + later.steps * later.step_s) / total
         error = hypot(before * self.error_s, later.steps * later.error_s) / total
-        return StepTime(total, mean, error)
+        return StepMean(total, mean, error)
 
-    def slower_than(self, alone: StepTime) -> tuple[float, float]:
+    def slower_than(self, alone: StepMean) -> tuple[float, float]:
         """By how much longer these steps took, 0.5 is half as long again, and the standard error of that."""
         times = self.step_s / alone.step_s
         return times - 1.0, times * hypot(self.error_s / self.step_s, alone.error_s / alone.step_s)

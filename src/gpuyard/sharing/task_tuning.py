@@ -16,7 +16,7 @@ from gpuyard.policies.multiplex.batch_grid import BatchRange
 from gpuyard.policies.multiplex.gpu_tuner import SAMPLE_STEPS, GpuTuner
 from gpuyard.policies.multiplex.learning_rate import learning_rate_factor
 from gpuyard.policies.multiplex.shared_task import Sample, SharedTask
-from gpuyard.sharing.mix_samples import MixSample, StepTime
+from gpuyard.sharing.mix_samples import MixSample, StepMean
 from gpuyard.sharing.task_messages import TaskMessage, TaskSample
 
 MOST_KEPT = 64
@@ -40,13 +40,13 @@ class _Member:
     noise_scale: float | None = None
     applied: int | None = None
     """The batch size that it trains with, as far as it has said."""
-    now: StepTime | None = None
+    now: StepMean | None = None
     """The last sample."""
     measured: bool = False
     """Whether it has measured anything in the present company."""
-    last: StepTime | None = None
+    last: StepMean | None = None
     """The last sample there, which does not count yet."""
-    beside: StepTime | None = None
+    beside: StepMean | None = None
     """What its own batch size took in the present company, all samples together, where no tuner moves anybody."""
     slowdown: float | None = None
     """What was measured last in the present company, at its own batch size."""
@@ -66,7 +66,7 @@ class _SharedGpu:
     members: dict[str, _Member] = field(default_factory=dict)
     tuner: GpuTuner | None = None
     company: frozenset[str] = frozenset()
-    samples: dict[str, StepTime] = field(default_factory=dict)
+    samples: dict[str, StepMean] = field(default_factory=dict)
     """Of the wish that is in force, in this company."""
 
 
@@ -78,9 +78,9 @@ class MemberView:
     desired: int
     generation: int
     applied: int | None
-    now: StepTime | None
+    now: StepMean | None
     """What was measured last in the present company..."""
-    alone: StepTime | None
+    alone: StepMean | None
     """...and alone, at its own batch size."""
     slowdown: float | None
     """Measured in the present company, at its own batch size."""
@@ -113,7 +113,7 @@ class NodeTuning:
         new_round: Callable[[], str],
         *,
         company: Callable[[int], frozenset[str]] | None = None,
-        alone: dict[str, StepTime] | None = None,
+        alone: dict[str, StepMean] | None = None,
     ) -> None:
         """`new_round` gives a name that no daemon before has used.
 
@@ -139,7 +139,7 @@ class NodeTuning:
         if sample is not None:
             member.noise_scale = sample.noise_scale
         mine = message.applied is not None and message.applied[0] == gpu.round
-        told = StepTime(sample.steps, sample.step_s, sample.error_s) if sample is not None and mine else None
+        told = StepMean(sample.steps, sample.step_s, sample.error_s) if sample is not None and mine else None
         self._meet(gpu, member, self._company(place.gpu))
         if told is not None:
             member.now = told
@@ -185,7 +185,7 @@ class NodeTuning:
             member.company, member.beside, member.slowdown, member.now = company, None, None, None
             member.measured, member.last = False, None
 
-    def _measure_untuned(self, number: int, name: str, told: StepTime) -> None:
+    def _measure_untuned(self, number: int, name: str, told: StepMean) -> None:
         """Somebody at its own batch size, alone or beside others who cannot be asked for theirs."""
         gpu, member = self._gpus[number], self._gpus[number].members[name]
         last, member.last = member.last, told
@@ -208,7 +208,7 @@ class NodeTuning:
         assert gpu.tuner is not None
         wish = gpu.tuner.wish
         if sample.generation == wish.generation and sample.steps >= SAMPLE_STEPS:
-            gpu.samples[name] = StepTime(sample.steps, sample.step_s, sample.error_s)
+            gpu.samples[name] = StepMean(sample.steps, sample.step_s, sample.error_s)
         ratios = self._ratios(gpu)
         gpu.tuner.report(name, sample, now)
         if gpu.tuner.wish is wish:

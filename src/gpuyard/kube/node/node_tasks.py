@@ -18,7 +18,7 @@ from gpuyard.kube.objects import GpuPod
 from gpuyard.kube.pod_devices import HeldDevices, PodDevices
 from gpuyard.kube.resources.training_task import TrainingTask
 from gpuyard.kube.task_records import TaskRecords
-from gpuyard.sharing.mix_samples import StepTime
+from gpuyard.sharing.mix_samples import StepMean
 from gpuyard.sharing.task_tuning import TaskPlace
 
 
@@ -39,9 +39,9 @@ class NodeTask:
     ended: bool = False
     """Whether its pod is over; a kubelet may go on for long to hold its devices."""
     progress: StepProgress = field(default_factory=StepProgress)
-    times: StepTime | None = None
+    times: StepMean | None = None
     """What its steps took lately, by its progress."""
-    last: StepTime | None = None
+    last: StepMean | None = None
     """The last ones, which do not count before it is seen that the company stays."""
     company: frozenset[str] = frozenset()
     """Who was on its GPUs when these were counted."""
@@ -60,7 +60,7 @@ class NodeTask:
 class NodeTasks:
     """All containers of a node."""
 
-    def __init__(self, records: TaskRecords, notes: TaskNotes, alone: dict[str, StepTime], lock: RLock) -> None:
+    def __init__(self, records: TaskRecords, notes: TaskNotes, alone: dict[str, StepMean], lock: RLock) -> None:
         """`alone` has what steps took of tasks that were alone on their GPU: the tuner's, and those counted here."""
         self.lock = lock
         self.tasks: dict[str, NodeTask] = {}
@@ -89,7 +89,7 @@ class NodeTasks:
             task.note = task.kept = replace(task.note, left=left)
             self._notes.write(secret, task.note)
 
-    def _keep_alone(self, task: NodeTask, alone: StepTime | None) -> None:
+    def _keep_alone(self, task: NodeTask, alone: StepMean | None) -> None:
         """What is measured again and again need not be kept each time."""
         before = task.note.alone
         if alone is not None and (before is None or alone.steps >= 2 * before.steps):
@@ -124,7 +124,7 @@ class NodeTasks:
                 self._alone.setdefault(secret, note.alone)
         return task
 
-    def count(self, secret: str, times: StepTime) -> None:
+    def count(self, secret: str, times: StepMean) -> None:
         """Steps of a task that does not let its batch size be chosen were counted."""
         task = self.tasks[secret]
         company = frozenset().union(*(self.company(gpu) for gpu in task.gpus))

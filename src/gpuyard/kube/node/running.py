@@ -25,7 +25,7 @@ from gpuyard.kube.node.task_objects import TaskObjects
 from gpuyard.kube.objects import YardGpu
 from gpuyard.kube.resources.training_task import TRAINING_TASKS
 from gpuyard.kube.task_records import TaskRecords
-from gpuyard.sharing.mix_samples import StepTime
+from gpuyard.sharing.mix_samples import StepMean
 from gpuyard.sharing.task_daemon import TaskDaemon
 from gpuyard.sharing.task_tuning import NodeTuning
 
@@ -61,7 +61,7 @@ class NodeDaemon:
     ) -> None:
         self.settings, self.lock = settings, threading.RLock()
         memory_gb = {gpu.index: gpu.memory_gib * GB_OF_GIB for gpu in gpus}
-        alone: dict[str, StepTime] = {}
+        alone: dict[str, StepMean] = {}
         self.tasks = NodeTasks(TaskRecords(settings.records), TaskNotes(settings.notes), alone, self.lock)
         self.tuning = NodeTuning(memory_gb, new_round, company=self.tasks.company, alone=alone)
         self.steps = StepsService(self.tasks, clock)

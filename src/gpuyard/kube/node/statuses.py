@@ -9,7 +9,7 @@ from gpuyard.kube.resources.conditions import Condition, condition
 from gpuyard.kube.resources.shared_gpu import GpuState, MeasuredMix, MemberUsage, TaskOnGpu
 from gpuyard.kube.resources.training_task import TaskBatch, TaskState
 from gpuyard.policies.multiplex.batch_search import MOST_MEASUREMENTS
-from gpuyard.sharing.mix_samples import MixSample, StepTime
+from gpuyard.sharing.mix_samples import MixSample, StepMean
 from gpuyard.sharing.task_tuning import MemberView, TuningView
 
 SILENT_S = 60.0
@@ -157,7 +157,7 @@ def _heard(task: NodeTask, member: MemberView | None) -> float | None:
 def _slowdown(task: NodeTask, member: MemberView | None) -> float | None:
     if member is not None:
         return member.slowdown
-    alone: StepTime | None = task.note.alone
+    alone: StepMean | None = task.note.alone
     return task.times.slower_than(alone)[0] if task.times is not None and alone is not None else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuyard.runtime.node_service import is_behind
-from gpuyard.sharing.mix_samples import StepTime
+from gpuyard.sharing.mix_samples import StepMean
 
 WINDOW_S = 2.0
 """Over how long steps are counted, at least, before their time is believed."""
@@ -27,7 +27,7 @@ class StepProgress:
         """A process begins: whatever was in its container before is gone."""
         self.last, self.finished, self.left, self.heard_at, self._since = None, False, False, now, None
 
-    def tell(self, progress: Any, now: float) -> StepTime | None:
+    def tell(self, progress: Any, now: float) -> StepMean | None:
         """Take in how far it is; returns the time of steps, whenever enough of them were counted."""
         self.heard_at = now
         if self.left or (self.last is not None and is_behind(progress, self.last)):
@@ -40,7 +40,7 @@ class StepProgress:
         if now - began < WINDOW_S or progress.step == step:
             return None
         self._since = (now, progress.step)
-        return StepTime(progress.step - step, (now - began) / (progress.step - step))
+        return StepMean(progress.step - step, (now - began) / (progress.step - step))
 
     def leave(self, progress: Any, now: float, *, finished: bool) -> None:
         """It ends: all steps are done, or it was to stop and has saved its state."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpuyard.kube.resources.records import read_record, write_record
 from gpuyard.kube.resources.training_task import TaskWanted
 from gpuyard.policies.multiplex.interference import Usage
-from gpuyard.sharing.mix_samples import StepTime
+from gpuyard.sharing.mix_samples import StepMean
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class TaskNote:
     """What it is to do; None until the API server has said."""
     generation: int = 0
     """Of what is wanted."""
-    alone: StepTime | None = None
+    alone: StepMean | None = None
     """What its steps took while nobody else was on its GPU."""
     left: LastWord | None = None
     """What its process said when it ended; None while it has not."""
@@ -70,7 +70,7 @@ class TaskNotes:
         try:
             content = json.loads((self.folder / f"{secret}.json").read_text())
             times = content.get("alone")
-            alone = StepTime(int(times[0]), float(times[1]), float(times[2])) if times else None
+            alone = StepMean(int(times[0]), float(times[1]), float(times[2])) if times else None
             wanted = read_record(TaskWanted, content["wanted"]) if content.get("wanted") else None
             pod = read_record(TaskPod, content["pod"]) if content.get("pod") else None
             left = read_record(LastWord, content["left"]) if content.get("left") else None
