@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import yaml
@@ -64,7 +64,7 @@ class LocalCluster:
     def start(self) -> None:
         """Start everything, and wait until all nodes are ready."""
         self.start_control_plane()
-        self._start_controllers()
+        self.start_controllers()
         self.start_scheduler()
         image = self._image()
         for number, node in enumerate(self.nodes):
@@ -83,6 +83,14 @@ class LocalCluster:
         for name in list(self._processes):
             self.end(name)
 
+    def restartable(self) -> dict[str, Callable[[], None]]:
+        """Everything of Kubernetes that may end and begin anew while pods go on, and how it begins."""
+        kubelets = {f"kubelet-{node}": partial(self.start_kubelet, node) for node in self.nodes}
+        return {
+            "etcd": self.start_etcd, "api-server": self.start_api_server, "controllers": self.start_controllers,
+            "scheduler": self.start_scheduler, **kubelets,
+        }  # fmt: skip
+
     def end(self, name: str, how: signal.Signals = signal.SIGTERM) -> None:
         """End one program."""
         process = self._processes.pop(name)
@@ -92,6 +100,13 @@ class LocalCluster:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+    def answers(self) -> bool:
+        """Whether the API server does."""
+        try:
+            return bool(self.api.get("/api/v1/namespaces/default"))
+        except ApiError:
+            return False
 
     # Control plane
 
@@ -123,9 +138,10 @@ class LocalCluster:
             f"--service-account-signing-key-file={secret}/accounts.key", f"--service-cluster-ip-range={SERVICES}",
             "--service-account-issuer=https://kubernetes.default.svc", "--allow-privileged=true",
         ])  # fmt: skip
-        until(self._answers, "the API server answers")
+        until(self.answers, "the API server answers")
 
-    def _start_controllers(self) -> None:
+    def start_controllers(self) -> None:
+        """Start the controllers of jobs, deployments and whatever else is Kubernetes' own."""
         secret = self.folder / "secrets"
         self._start("controllers", [
             self._program("kube-controller-manager"), f"--kubeconfig={self.kubeconfig}", "--leader-elect=false",
@@ -199,6 +215,13 @@ conf_dir = "{home}/network"
             self._ctr(node, "tasks", "kill", "--signal", "SIGKILL", task)
         until(lambda: "RUNNING" not in self._ctr(node, "tasks", "list").stdout, f"the containers of {node} have ended")
 
+    def kill_container(self, node: str, pod: str, container: str) -> bool:
+        """Kill what runs in a container, as a lack of memory would; whether there was any."""
+        wanted = {"io.kubernetes.pod.name": pod, "io.kubernetes.container.name": container}
+        only = ",".join(f'labels."{label}"=={value}' for label, value in wanted.items())
+        found = self._ctr(node, "containers", "list", "--quiet", only).stdout.split()
+        return any(self._ctr(node, "tasks", "kill", "--signal", "SIGKILL", each).returncode == 0 for each in found)
+
     def _ctr(self, node: str, *words: str) -> subprocess.CompletedProcess[str]:
         command = ["ctr", "--address", str(self._containers(node)), "--namespace", "k8s.io", *words]
         return subprocess.run(command, capture_output=True, text=True, check=False)
@@ -252,12 +275,6 @@ conf_dir = "{home}/network"
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=dict(environment), start_new_session=True
             )
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self.api.get("/api/v1/namespaces/default"))
-        except ApiError:
-            return False
 
     def _ready(self) -> list[str]:
         nodes = self.api.get("/api/v1/nodes")["items"]

@@ -38,5 +38,5 @@ def installed(cluster: LocalCluster) -> Iterator[Yard]:
 @pytest.fixture
 def yard(installed: Yard) -> Iterator[Yard]:
     yield installed
-    installed.remove_pods()
+    installed.remove_all()
     assert Path(installed.cluster.kubeconfig).exists()

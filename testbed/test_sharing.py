@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
 
 from testbed.cluster import until
-from testbed.yard import GIB_OF_GPU, Yard
+from testbed.yard import GIB_OF_GPU, GPUS_OF_NODE, Yard
 
-
-def test_tens_of_tasks_share_the_gpus_of_two_nodes_and_all_train(yard: Yard) -> None:
-    """24 tasks of 5 to 13 GiB on 8 GPUs of 31 GiB: most share, none is on two GPUs, and no GPU is over-committed."""
-    names = [f"train-{number}" for number in range(24)]
-    for number, name in enumerate(names):
-        yard.submit(name, 5 + number % 3 * 4, 50)
-
-    def all_bound() -> bool:
-        yard.check_books()
-        return all(pod.node for pod in yard.pods().values())
-
-    until(all_bound, "all pods have a node")
-    assert {pod.node for pod in yard.pods().values()} == set(yard.cluster.nodes)
-    assert all(len(pod.devices) == 1 for pod in yard.pods().values())
-    until(lambda: set(yard.phases().values()) <= {"Succeeded", "Failed"}, "all pods have ended")
-    assert {name: phase for name, phase in yard.phases().items() if phase != "Succeeded"} == {}
-    until(lambda: all("trained 50 steps" in yard.log(name) for name in names), "all logs are written", seconds=30)
+BOTH = ("requests", "limits")
 
 
 def test_a_task_for_which_there_is_no_room_waits_with_a_reason_and_starts_when_there_is(yard: Yard) -> None:
@@ -36,7 +21,7 @@ def test_a_task_for_which_there_is_no_room_waits_with_a_reason_and_starts_when_t
     assert "It will start when others end" in yard.command("why", "waits")
     assert yard.pods()["waits"].node == ""
     yard.api.delete("/api/v1/namespaces/default/pods/large-3")
-    until(lambda: yard.phase("waits") == "Succeeded", "it has trained")
+    yard.expect("waits")
 
 
 def test_a_task_that_no_gpu_could_take_is_told_so(yard: Yard) -> None:
@@ -46,57 +31,24 @@ def test_a_task_that_no_gpu_could_take_is_told_so(yard: Yard) -> None:
 
 
 def test_a_task_that_takes_more_than_it_asked_for_runs_out_of_memory_and_harms_nobody(yard: Yard) -> None:
+    yard.leave_one_gpu()
     yard.submit("modest", 20, 150)
+    until(lambda: yard.phase("modest") == "Running", "it runs")
     yard.submit("greedy", 4, 150, uses=2.0)
     until(lambda: yard.phase("greedy") == "Failed", "it has failed")
-    until(lambda: "CUDA_ERROR_OUT_OF_MEMORY" in yard.end_of("greedy"), yard.end_of("greedy"), seconds=30)
-    until(lambda: yard.phase("modest") == "Succeeded", "the other one has trained")
-
-
-def test_nothing_is_lost_or_in_two_places_when_parts_are_restarted_on_the_way(yard: Yard) -> None:
-    first, second, third = ([f"{when}-{number}" for number in range(8)] for when in ("before", "between", "after"))
-    for name in first:
-        yard.submit(name, 9, 400)
-    until(lambda: all(phase != "Pending" for phase in yard.phases().values()), "the first pods run")
-    where = {name: (pod.node, pod.devices) for name, pod in yard.pods().items()}
-    for name in second[:4]:
-        yard.submit(name, 9, 50)
-    yard.restart("gpuyard-extender")
-    yard.restart("gpuyard-scheduler")
-    for name in second[4:]:
-        yard.submit(name, 9, 50)
-    # A kubelet that begins anew refuses pods that it had not admitted before, until the plugin has registered again.
-    until(lambda: all(phase != "Pending" for phase in yard.phases().values()), "all pods run again")
-    node = yard.cluster.nodes[0]
-    yard.cluster.end(f"kubelet-{node}")
-    yard.cluster.end("api-server")
-    yard.cluster.start_api_server()
-    yard.cluster.start_kubelet(node)
-    yard.restart("gpuyard-device-plugin")
-    until(lambda: all(yard.allocatable(each) == 4 * GIB_OF_GPU for each in yard.cluster.nodes), "GPUs are offered")
-    for name in third:
-        yard.submit(name, 9, 50)
-
-    def ended() -> bool:
-        yard.check_books()
-        return set(yard.phases().values()) <= {"Succeeded", "Failed"}
-
-    until(ended, "all pods have ended")
-    lost = {name: yard.end_of(name) for name, phase in yard.phases().items() if phase != "Succeeded"}
-    assert lost == {}
-    assert {name: (yard.pods()[name].node, yard.pods()[name].devices) for name in first} == where
+    until(lambda: "CUDA_ERROR_OUT_OF_MEMORY" in yard.log("greedy"), "it has said why", seconds=30)
+    assert yard.place("greedy") == yard.place("modest")
+    yard.expect("modest")
 
 
 def test_two_tasks_that_share_a_gpu_are_tuned_while_they_train(yard: Yard) -> None:
-    """Seven GPUs are full, so that two tasks meet on the eighth; larger batches are better for both, up to twice."""
-    for number in range(7):
-        yard.submit(f"full-{number}", GIB_OF_GPU, 1_000_000, step_us=1_000_000)
-    until(lambda: all(pod.node for pod in yard.pods().values()), "seven GPUs are full")
+    """Larger batches are better for both, up to twice."""
+    yard.leave_one_gpu()
     together = ("left", "right")
     for name in together:
         yard.submit_tunable(name, 10, 64)
-    until(lambda: {yard.phase(name) for name in together} == {"Succeeded"}, "both have been tuned")
-    assert len({(yard.pods()[name].node, yard.pods()[name].devices) for name in together}) == 1
+    yard.expect(*together)
+    assert yard.place("left") == yard.place("right")
     with suppress(TimeoutError):
         until(lambda: all("came to rest at" in yard.log(name) for name in together), "logs are written", seconds=30)
     ends = [yard.end_of(name) for name in together]
@@ -106,10 +58,23 @@ def test_two_tasks_that_share_a_gpu_are_tuned_while_they_train(yard: Yard) -> No
 
 
 def test_a_manifest_of_iadeep_runs_as_it_is(yard: Yard) -> None:
-    yard.submit("vgg16-x", 7, 1, resource="gpushare/gpu-mem", scheduler="iadeep-scheduler")
-    until(lambda: yard.phase("vgg16-x") == "Succeeded", "it has trained")
-    annotations = yard.api.get("/api/v1/namespaces/default/pods/vgg16-x")["metadata"]["annotations"]
-    assert annotations["ALIYUN_COM_GPU_MEM_POD"] == "7"
+    """All of its fields, with another image; its 2 CPUs are more than this machine may have left."""
+    for node in yard.cluster.nodes:
+        yard.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"gpushare": "true"}}})
+    yard.api.post("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "iadeep"}})
+    manifest = yard.pod("any", 7, [sys.executable, "/programs/train.py", "3", "20"], resource="gpushare/gpu-mem")
+    manifest["metadata"] = {"generateName": "vgg16-", "namespace": "iadeep", "labels": {"app": "vgg16"}}
+    manifest["spec"] |= {"schedulerName": "iadeep-scheduler", "nodeSelector": {"gpushare": "true"}}
+    container = manifest["spec"]["containers"][0]
+    container["env"].append({"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}})
+    container["resources"] = {each: {"cpu": "1", "memory": "10G", "gpushare/gpu-mem": "7"} for each in BOTH}
+    pods = "/api/v1/namespaces/iadeep/pods"
+    name = yard.api.post(pods, manifest)["metadata"]["name"]
+    until(lambda: yard.api.get(f"{pods}/{name}")["status"]["phase"] == "Succeeded", "it has trained")
+    annotations = yard.api.get(f"{pods}/{name}")["metadata"]["annotations"]
+    yard.api.delete("/api/v1/namespaces/iadeep")
+    assert (annotations["ALIYUN_COM_GPU_MEM_POD"], annotations["ALIYUN_COM_GPU_MEM_DEV"]) == ("7", "31")
+    assert annotations["ALIYUN_COM_GPU_MEM_IDX"] in map(str, range(GPUS_OF_NODE))
 
 
 def test_status_lists_gpus_with_their_tasks(yard: Yard) -> None:

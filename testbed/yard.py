@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,18 @@ import yaml
 
 from gpuyard.kube.client.api import ApiError, pod_path
 from gpuyard.kube.objects import GpuPod, read_pod
-from gpuyard.kube.views.viewing import gpu_rows, read_cluster
-from gpuyard.policies.multiplex.interference import InterferenceModel
 from testbed.cluster import IMAGE, KUBELET, LocalCluster, free_port, until
 
 ROOT = Path(__file__).resolve().parents[1]
-GPUS = "4xV100"
-GIB_OF_GPU = 31
+GPUS_OF_NODE, GIB_OF_GPU = 4, 31
+GPUS = f"{GPUS_OF_NODE}xV100"
 PODS = "/api/v1/namespaces/default/pods"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+PARTS = "/api/v1/namespaces/gpuyard-system/pods"
 LABEL = {"gpuyard.io/gpus": "emulated"}
 HERE = {"PYTHONPATH": str(ROOT / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
 """Parts and pods run the sources of this very folder, whichever installation their Python belongs to."""
+GRACE_S = 1
 Json = dict[str, Any]
 
 
@@ -31,6 +33,7 @@ class Yard:
 
     def __init__(self, cluster: LocalCluster) -> None:
         self.cluster, self.api = cluster, cluster.api
+        self.listen = f"127.0.0.1:{free_port()}"
         self.values = cluster.folder / "values.yaml"
         self.values.write_text(yaml.safe_dump(self._values()))
         self.shm = Path("/dev/shm") / f"gpuyard-{cluster.folder.name}"
@@ -56,10 +59,29 @@ class Yard:
         words = ["/programs/train.py", str(gib * uses), str(steps)]
         self.api.post(PODS, self.pod(name, gib, [sys.executable, *words], **more))
 
-    def submit_tunable(self, name: str, gib: int, batch: int) -> None:
-        """Create a pod that trains with the batch size that is wished of it."""
-        words = ["/programs/tunable.py", str(gib / 2), str(batch)]
+    def submit_tunable(self, name: str, gib: int, batch: int, *, changes: int = 1, seconds: float = 0.0) -> None:
+        """Create a pod that trains with the batch size that is wished of it, until it was left alone for a while.
+
+        It does not end before its size was changed so often, nor before so many seconds.
+        """
+        words = ["/programs/tunable.py", str(gib / 2), str(batch), str(changes), str(seconds)]
         self.api.post(PODS, self.pod(name, gib, [sys.executable, *words], step_us=500))
+
+    def submit_job(self, name: str, gib: int, steps: int, *, pods: int, together: int) -> None:
+        """Create a Job, which makes pods until so many have trained: one that fails is made anew."""
+        pod = self.pod(name, gib, [sys.executable, "/programs/train.py", str(gib / 2), str(steps)])
+        template = {"metadata": {"labels": {"app": name}}, "spec": pod["spec"]}
+        spec = {"completions": pods, "parallelism": together, "backoffLimit": 1000, "template": template}
+        self.api.post(JOBS, {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec})
+
+    def leave_one_gpu(self) -> None:
+        """Take all GPUs but one, as a whole, so that those who come next must share."""
+        first, last = self.cluster.nodes[0], self.cluster.nodes[-1]
+        for node, count in ((first, GPUS_OF_NODE), (last, GPUS_OF_NODE - 1)):
+            forever = [sys.executable, "/programs/train.py", "1", "1000000"]
+            pod = self.pod(f"all-of-{node}", count, forever, resource="gpuyard.io/gpu", step_us=1_000_000)
+            self.api.post(PODS, pod)
+        until(lambda: all(pod.devices for pod in self.pods().values()), "all GPUs but one are taken")
 
     def pod(
         self, name: str, gib: int, command: list[str], *, resource: str = "gpuyard.io/gpu-memory",
@@ -87,6 +109,11 @@ class Yard:
         """All pods in the default namespace, by name."""
         return {pod.name: pod for pod in map(read_pod, self.api.get(PODS)["items"])}
 
+    def place(self, name: str) -> tuple[str, tuple[int, ...]]:
+        """The node and the GPUs of a pod."""
+        pod = self.pods()[name]
+        return pod.node, pod.devices
+
     def phase(self, name: str) -> str:
         """How far a pod is."""
         return str(self.api.get(pod_path("default", name))["status"].get("phase"))
@@ -112,7 +139,7 @@ class Yard:
         """Let a part of gpuyard begin anew: delete its pods, and wait until others are ready in their place."""
         before = self._parts(part)
         for name in before:
-            self.api.delete(f"/api/v1/namespaces/gpuyard-system/pods/{name}")
+            self.end_part(name)
 
         def replaced() -> bool:
             now = self._parts(part)
@@ -120,13 +147,20 @@ class Yard:
 
         until(replaced, f"{part} has begun anew")
 
+    def end_part(self, name: str) -> None:
+        """Delete a pod of gpuyard's own; Kubernetes makes another one."""
+        self.api.delete(f"{PARTS}/{name}?gracePeriodSeconds={GRACE_S}")
+
+    def parts(self, part: str) -> list[Json]:
+        """The pods of a part of gpuyard."""
+        return list(self.api.get(PARTS, labelSelector=f"app={part}")["items"])
+
     def _parts(self, part: str) -> dict[str, bool]:
-        """The pods of a part of gpuyard, and whether each is ready."""
-        listed = self.api.get("/api/v1/namespaces/gpuyard-system/pods", labelSelector=f"app={part}")["items"]
+        """The names of these, and whether each is ready."""
         return {
             each["metadata"]["name"]: ("Ready", "True")
             in {(one["type"], one["status"]) for one in each["status"].get("conditions") or []}
-            for each in listed
+            for each in self.parts(part)
         }
 
     def allocatable(self, node: str) -> int:
@@ -134,25 +168,30 @@ class Yard:
         found = self.api.get(f"/api/v1/nodes/{node}")["status"]["allocatable"]
         return int(found.get("gpuyard.io/gpu-memory", 0))
 
-    def check_books(self) -> list[Json]:
-        """The rows of all GPUs, none of which is over-committed or disputed."""
-        view = read_cluster(self.api)
-        view.books.check()
-        rows = gpu_rows(view, InterferenceModel())
-        assert not [row for row in rows if row["disputes"]]
-        return rows
+    def expect(self, *names: str) -> None:
+        """Wait until these pods have trained; whoever fails is told of at once."""
 
-    def remove_pods(self) -> None:
-        """Delete all pods in the default namespace."""
-        for name in self.phases():
-            try:
-                self.api.delete(pod_path("default", name))
-            except ApiError:
-                continue
-        until(lambda: not self.phases(), "all pods are gone")
+        def trained() -> bool:
+            phases = {name: self.phase(name) for name in names}
+            assert "Failed" not in phases.values(), [self.end_of(name) for name in names if phases[name] == "Failed"]
+            return set(phases.values()) == {"Succeeded"}
+
+        until(trained, f"{', '.join(names)} have trained")
+
+    def remove_all(self) -> None:
+        """Delete all jobs and pods in the default namespace."""
+        for job in self.api.get(JOBS)["items"]:
+            self.api.delete(f"{JOBS}/{job['metadata']['name']}")
+
+        def gone() -> bool:
+            for name in self.phases():
+                with suppress(ApiError):  # it is on its way
+                    self.api.delete(pod_path("default", name))
+            return not self.phases()
+
+        until(gone, "all pods are gone")
 
     def _values(self) -> Json:
-        port = free_port()
         api = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(self.cluster.port)}
         programs = self.cluster.programs
         return {
@@ -166,8 +205,8 @@ class Yard:
             "speed": 1.0,
             "replicas": 1,
             "hostNetwork": True,
-            "listen": f"127.0.0.1:{port}",
-            "extenderUrl": f"https://127.0.0.1:{port}",
+            "listen": self.listen,
+            "extenderUrl": f"https://{self.listen}",
             "libraries": str(self.cluster.folder / "lib"),
             "sharedMemory": f"/dev/shm/gpuyard-{self.cluster.folder.name}",
             "tasks": str(KUBELET / "gpuyard-tasks"),  # the one folder that each node of the testbed has for itself

@@ -20,6 +20,8 @@ from gpuyard.kube.client.api import APPLY, Api
 Json = dict[str, Any]
 Failure = Callable[[str, str], int | None]
 """From method and path to the status with which a request fails; 0 drops the answer after it was carried out."""
+LATE = -1
+"""...and this one before it is carried out."""
 
 
 LISTS = ("/nodes", "/pods")
@@ -36,7 +38,11 @@ class ApiStandIn:
         self.version = 0
         self.changed = threading.Condition()
         self.requests: list[tuple[str, str, Json]] = []
+        self.heard: list[tuple[str, str, str]] = []
+        """Of each request, watches too: who asked, by the token that was shown, the method and the whole path."""
         self.fails: Failure = lambda method, path: None
+        self.late: list[tuple[str, str, Json]] = []
+        """Requests that were not carried out yet, though nobody waits for their answers."""
         self.port = 0
 
     @cached_property
@@ -202,12 +208,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         asked = urlsplit(self.path)
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        self.stand_in.heard.append((token, self.command, self.path))
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         query = parse_qs(asked.query)
         if "watch" in query:
             self._watch(asked.path, int(query["resourceVersion"][0]), selection(query))
             return
         failure = self.stand_in.fails(self.command, asked.path)
+        if failure == LATE:
+            self.stand_in.late.append((self.command, asked.path, body))
+            self.close_connection = True
+            return
         if failure:
             self._answer(failure, {"message": "it failed"})
             return

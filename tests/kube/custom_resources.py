@@ -8,15 +8,8 @@ from typing import Any
 
 Json = dict[str, Any]
 DEFINITION = "CustomResourceDefinition"
-BUILT_IN = (
-    "apps",
-    "policy",
-    "rbac.authorization.k8s.io",
-    "coordination.k8s.io",
-    "apiextensions.k8s.io",
-    "networking.k8s.io",
-)
-"""Groups of kinds that are always there."""
+OURS = "gpuyard.io"
+"""The group of kinds that an API server learns of by their definitions."""
 _PYTHON = {"string": str, "boolean": bool, "array": list, "object": dict}
 
 
@@ -27,7 +20,7 @@ class InvalidError(Exception):
 def definition_for(path: str, objects: Mapping[str, Json]) -> Json | None:
     """The definition of the kind of what is at a path; KeyError if there should be one and is none."""
     parts = path.split("/")
-    if parts[1] != "apis" or parts[2] in BUILT_IN:
+    if parts[1] != "apis" or parts[2] != OURS:
         return None
     plural = parts[6] if parts[4] == "namespaces" else parts[4]
     found = objects[f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{plural}.{parts[2]}"]

@@ -28,6 +28,8 @@ class KubeletStandIn:
         """By resource, who has a device."""
         self.registrations = 0
         self._channels: list[grpc.Channel] = []
+        self._newest: dict[str, grpc.Channel] = {}
+        """By resource, the channel to the plugin that registered last."""
         self._calls: dict[str, Callable[[str, Any], Any]] = {}
         self.start()
 
@@ -57,6 +59,12 @@ class KubeletStandIn:
         """Get devices for each container of a pod; what the plugin answered to each."""
         return [self._allocate(f"{pod}#{number}", resource, size) for number, size in enumerate(sizes)]
 
+    def free(self, pod: str) -> None:
+        """A pod has ended: what it had is nobody's."""
+        for taken in self.taken.values():
+            for device in [each for each, holder in taken.items() if holder.startswith(f"{pod}#")]:
+                del taken[device]
+
     def _allocate(self, holder: str, resource: str, size: int) -> Any:
         taken, kinds = self.taken.setdefault(resource, {}), plugin_messages()
         healthy = [each for each, health in self.devices[resource].items() if health == HEALTHY]
@@ -85,6 +93,7 @@ class KubeletStandIn:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, "refused")
             channel = grpc.insecure_channel(f"unix:{self.folder / request.endpoint}", options=OPTIONS)
             self._channels.append(channel)
+            self._newest[request.resource_name] = channel
             self._calls[request.resource_name] = caller(channel)
             options = self._calls[request.resource_name]("GetDevicePluginOptions", kinds["Empty"]())
             assert options == request.options
@@ -103,10 +112,13 @@ class KubeletStandIn:
         )
         try:
             for answer in call(kinds["Empty"]()):
+                if self._newest[resource] is not channel:
+                    return
                 self.devices[resource] = {each.ID: each.health for each in answer.devices}
         except (grpc.RpcError, ValueError):
             pass
-        self.devices.pop(resource, None)
+        if self._newest.get(resource) is channel:
+            self.devices.pop(resource, None)
 
     def _pods(self) -> grpc.GenericRpcHandler:
         kinds = pod_messages()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.kube.api_server import ApiStandIn, api_server
-from tests.kube.builders import Manifest, node, pod
-from tests.kube.kubelet import KubeletStandIn
+from tests.kube.api_server import api_server
+from tests.kube.builders import node, pod
+from tests.kube.plugin_node import NodeOfTest
 from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK
@@ -20,50 +20,11 @@ from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube import names
 from gpuyard.kube.books import books_of
 from gpuyard.kube.objects import YardGpu, read_node, read_pod
-from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
-from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.plugin.device_plugin import PluginSettings, socket_name
 from gpuyard.kube.plugin.messages import MOST_BYTES
 from gpuyard.kube.plugin.service import GpusNow, PluginService, PodsHere
 from gpuyard.kube.pod_devices import HeldDevices
 from gpuyard.sharing.task_tuning import TaskPlace
-
-
-class NodeOfTest:
-    """A node with two P100 of 15 GiB, emulated, a kubelet and a plugin that moves when it is told to."""
-
-    def __init__(self, folder: Path, sockets: Path, server: ApiStandIn) -> None:
-        self.server, self.notes = server, list[str]()
-        self.unwell = folder / "unwell"
-        self.kubelet = KubeletStandIn(sockets)
-        self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
-        self.settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", self.unwell)
-        self.plugin = self.new_plugin()
-
-    def new_plugin(self) -> DevicePlugin:
-        return DevicePlugin(self.settings, self.source, self.server.api, self.notes.append)
-
-    def begin(self) -> None:
-        self.plugin.step()
-        self.kubelet.wait_for(names.MEMORY, 30)
-
-    def bound(self, name: str, memory: int, devices: str, chosen_at: int = 1, **more: object) -> None:
-        self.server.add_pod(pod(name, memory=memory, node="n1", devices=devices, chosen_at=chosen_at, **more))  # type: ignore[arg-type]
-
-    def gpu_of(self, holder: str, resource: str = names.MEMORY) -> set[str]:
-        found = {each for each, who in self.kubelet.taken[resource].items() if who.startswith(f"{holder}#")}
-        return {each.partition("-")[0] for each in found}
-
-    def pod_at(self, name: str, version: int) -> Manifest:
-        """A pod as it was at a version."""
-        return [
-            thing
-            for at, _, _, thing in self.server.events
-            if at <= version and thing["metadata"].get("name") == name and "spec" in thing
-        ][-1]
-
-    def end(self) -> None:
-        self.kubelet.stop()
-        self.plugin._stop_serving()
 
 
 @pytest.fixture
@@ -118,6 +79,23 @@ def test_a_request_that_no_single_gpu_can_take_is_refused_with_words(yard: NodeO
     assert yard.gpu_of("a") != yard.gpu_of("b")
     with pytest.raises(grpc.RpcError, match="no single GPU has 10 GiB free: 7 GiB of GPU"):
         yard.kubelet.admit("c", names.MEMORY, 10)
+
+
+@pytest.mark.parametrize("second", [(names.MEMORY, 4), (names.THEIR_MEMORY, 4), (names.WHOLE_GPUS, 1)])
+def test_what_was_given_away_under_one_resource_is_not_given_again_under_another(
+    yard: NodeOfTest, second: tuple[str, int]
+) -> None:
+    """A kubelet counts each resource for itself, and here nobody chose a GPU before it asks."""
+    yard.begin()
+    for resource, size in ((names.WHOLE_GPUS, 2), (names.THEIR_MEMORY, 30)):
+        yard.kubelet.wait_for(resource, size)
+    first = (names.WHOLE_GPUS, 1) if second[0] != names.WHOLE_GPUS else (names.MEMORY, 4)
+    yard.kubelet.admit("a", *first)
+    yard.kubelet.admit("b", *second)
+    assert yard.gpu_of("a", first[0]) | yard.gpu_of("b", second[0]) == {"gpu0", "gpu1"}
+    others = {names.MEMORY: (names.THEIR_MEMORY, 12), names.THEIR_MEMORY: (names.MEMORY, 12)}
+    with pytest.raises(grpc.RpcError, match="GiB left: others have the rest of it"):
+        yard.kubelet.admit("c", *others.get(second[0], second))
 
 
 def test_whole_gpus_are_those_that_were_chosen(yard: NodeOfTest) -> None:
@@ -191,23 +169,25 @@ def test_a_pod_that_ended_up_elsewhere_is_noted_where_it_is(yard: NodeOfTest) ->
     yard.kubelet.admit("a", names.MEMORY, 6)  # nobody tells the plugin what was chosen
     assert yard.gpu_of("a") == {"gpu0"}
     yard.server.fails = lambda method, path: None
-    yard.plugin = again(yard)
+    yard.restart_plugin()
     assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
 
 
-def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_on_the_way(yard: NodeOfTest) -> None:
+@pytest.mark.parametrize("admitted", [("b",), ("b", "a")])
+def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_on_the_way(
+    yard: NodeOfTest, admitted: tuple[str, ...]
+) -> None:
     """A kubelet may admit them in any order; whoever follows the pods must never see a GPU of theirs with more room."""
     yard.begin()
     for number, name in enumerate(("a", "b")):
         yard.bound(name, 12, str(number), chosen_at=number)
-    for name in ("b", "a"):
+    for name in admitted:
         yard.kubelet.admit(name, names.MEMORY, 12)
-    assert (yard.gpu_of("a"), yard.gpu_of("b")) == ({"gpu1"}, {"gpu0"})
-    admitted = yard.server.version
+    version = yard.server.version
     yard.plugin.step()
     there = read_node(yard.server.objects["/api/v1/nodes/n1"])
-    pods = {name: yard.pod_at(name, admitted) for name in ("a", "b")}
-    later = [thing for version, _, _, thing in yard.server.events if version > admitted]
+    pods = {name: yard.pod_at(name, version) for name in ("a", "b")}
+    later = [thing for at, _, _, thing in yard.server.events if at > version]
     assert len(later) >= 2
     for thing in later:
         pods[thing["metadata"]["name"]] = thing
@@ -216,27 +196,52 @@ def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_
     assert [pods[name]["metadata"]["annotations"][names.DEVICES] for name in ("a", "b")] == ["1", "0"]
 
 
+@pytest.mark.parametrize("noted", [False, True])
+def test_whose_gpu_went_to_an_equal_pod_gets_that_ones(yard: NodeOfTest, noted: bool) -> None:
+    yard.begin()
+    yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
+    for number, name in enumerate(("a", "b")):
+        yard.server.add_pod(pod(name, whole=1, node="n1", devices=str(number), chosen_at=number))
+    yard.kubelet.admit("b", names.WHOLE_GPUS, 1)
+    if noted:
+        yard.plugin.step()
+    yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
+    assert (yard.gpu_of("b", names.WHOLE_GPUS), yard.gpu_of("a", names.WHOLE_GPUS)) == ({"gpu0"}, {"gpu1"})
+
+
+@pytest.mark.parametrize(("first", "second"), [((15, 0), (0, 1)), ((1, 0), (0, 1)), ((0, 1), (1, 0))])
+def test_memory_of_a_gpu_is_given_out_once_under_all_names(
+    yard: NodeOfTest, first: tuple[int, int], second: tuple[int, int]
+) -> None:
+    """A kubelet counts each resource by itself: it would give the same memory out as GiB and as a whole GPU."""
+    yard.begin()
+    yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
+    for gpu in range(2):
+        memory, whole = first
+        yard.server.add_pod(pod(f"p{gpu}", memory=memory, whole=whole, node="n1", devices=str(gpu)))
+        yard.kubelet.admit(f"p{gpu}", names.MEMORY if memory else names.WHOLE_GPUS, memory or whole)
+    memory, whole = second
+    yard.server.add_pod(pod("late", memory=memory, whole=whole, node="n1", devices="0", chosen_at=2))
+    with pytest.raises(grpc.RpcError, match="is in use under another name of its memory"):
+        yard.kubelet.admit("late", names.MEMORY if memory else names.WHOLE_GPUS, memory or whole)
+    yard.server.remove("/api/v1/namespaces/lab/pods/p1")  # its GPU is free, though the kubelet may say so later
+    (answer,) = yard.kubelet.admit("late", names.MEMORY if memory else names.WHOLE_GPUS, memory or whole)
+    assert answer.envs["CUDA_VISIBLE_DEVICES"] == "1"
+
+
 def test_a_pod_of_another_scheduler_is_noted_where_it_is(yard: NodeOfTest) -> None:
     yard.begin()
     yard.bound("a", 6, "")
     yard.kubelet.admit("a", names.MEMORY, 6)
-    yard.plugin = again(yard)
+    yard.restart_plugin()
     assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
-
-
-def again(yard: NodeOfTest) -> DevicePlugin:
-    """A plugin that was started again, and has looked at everything once."""
-    yard.plugin._stop_serving()
-    plugin = yard.new_plugin()
-    plugin.step()
-    return plugin
 
 
 def test_a_restarted_plugin_remembers_who_has_got_devices_by_the_kubelet(yard: NodeOfTest) -> None:
     yard.begin()
     yard.bound("a", 4, "0", chosen_at=1)
     yard.kubelet.admit("a", names.MEMORY, 4)
-    yard.plugin = again(yard)
+    yard.restart_plugin()
     yard.kubelet.wait_for(names.MEMORY, 30)
     yard.bound("b", 4, "1", chosen_at=2)
     yard.kubelet.admit("b", names.MEMORY, 4)

@@ -40,7 +40,7 @@ def holds(*gpus: tuple[str, int], **amounts: float) -> dict[str, Any]:
 CHANGES: dict[str, tuple[Change, str]] = {
     "another version": (
         lambda s: s.update(gpuyard="snapshot/9"),
-        "'snapshot/9' is not a snapshot of gpuyard: its field gpuyard must be 'snapshot/1'",
+        "'snapshot/9' is not a snapshot of gpuyard: its field gpuyard must be 'snapshot/2'",
     ),
     "no version": (lambda s: s.pop("gpuyard"), "is not a snapshot of gpuyard"),
     "no time": (lambda s: s.pop("now_s"), "field now_s: is missing"),

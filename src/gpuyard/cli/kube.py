@@ -65,6 +65,30 @@ def render(
 
 
 @app.command()
+def chart(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write it: a folder that is not there yet.")],
+) -> None:
+    """Write a Helm chart that installs the same as 'install', by the same values."""
+    from gpuyard.kube.install.chart import write_chart
+
+    write_chart(out)
+    say(f"helm install gpuyard {out} --namespace gpuyard-system --create-namespace")
+
+
+@app.command()
+def certificates(namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
+    """Make the secrets with certificates in a cluster, for what 'render --no-secrets' prints, unless they are there."""
+    from gpuyard.kube.install.installing import make_once
+    from gpuyard.kube.install.manifests import marked, secret_objects
+    from gpuyard.kube.install.values import read_values
+
+    chosen = read_values(None, namespace=namespace)
+    with _api(kubeconfig) as api:
+        made = make_once(api, marked(secret_objects(chosen, _certificates(chosen.namespace))))
+    say(f"made {', '.join(made)}" if made else "the certificates are there")
+
+
+@app.command()
 def install(
     values: ValuesFile = None,
     namespace: Namespace = None,
@@ -155,19 +179,31 @@ def why(
 @app.command()
 def snapshot(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy that the extender decides by, to be noted.")
+    ] = "interference",
+    observations: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the extender knows of mixes, to be noted."),
+    ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Write what the scheduler sees: a snapshot for 'gpuyard decide'."""
+    """Write what the scheduler sees: a snapshot for 'gpuyard decide' and 'gpuyard simulate --snapshot'."""
     import time
 
+    from gpuyard.kube.judging import sharing_rule
     from gpuyard.kube.views.snapshotting import cluster_facts
     from gpuyard.kube.views.viewing import read_cluster
+    from gpuyard.policies.multiplex.interference import InterferenceModel
+    from gpuyard.policies.multiplex.observation_files import read_observations
     from gpuyard.policies.snapshot import Snapshot
     from gpuyard.profiles import load_zoo
 
     zoo = load_zoo()
+    sharing_rule(multiplex)
+    known = read_observations(observations) if observations else InterferenceModel()
     with _api(kubeconfig) as api:
-        facts = cluster_facts(read_cluster(api), time.time(), zoo.names)
+        facts = cluster_facts(read_cluster(api), time.time(), zoo.names, policy=multiplex, known=known)
     Snapshot.of(facts, zoo).save(out)
     say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
 

@@ -72,6 +72,8 @@ class AgentSession:
             rank=self._messages["Rank"](job=name.job, attempt=name.attempt, rank=name.rank)
         )
         self.step = 0
+        self.measured = 0, 0, 0.0
+        """Terms of a lease, steps that were done under them, and the seconds of this machine that these took."""
         self.changed = threading.Condition()
         self._over = threading.Event()
         request = self._messages["JoinRequest"](rank=self.progress.rank, pid=os.getpid())
@@ -92,6 +94,7 @@ class AgentSession:
     def report(self) -> None:
         """Tell how far it is, and hear what holds now."""
         self.progress.step = self.step
+        self.progress.terms, self.progress.measured_steps, self.progress.measured_s = self.measured
         answer = self._ask("Report", self.progress)
         with self.changed:
             self.lease = answer.lease

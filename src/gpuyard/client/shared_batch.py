@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
-from gpuyard.client.step_times import StepTimes
+from gpuyard.client.step_times import BoundaryTimes
 
 SOCKET, TASK = "GPUYARD_TASK_SOCKET", "GPUYARD_TASK"
 BEAT_S = 0.5
@@ -44,7 +44,7 @@ class BatchWish:
 class _Tally:
     """What was measured of the steps that were done with one wish."""
 
-    def __init__(self, wish: BatchWish | None, times: StepTimes, *, begun: bool) -> None:
+    def __init__(self, wish: BatchWish | None, times: BoundaryTimes, *, begun: bool) -> None:
         self.wish, self.times, self.begun = wish, times, begun
         """`begun`: a step has been done with it, or the next one will be."""
         self.noise_scale: float | None = None
@@ -104,7 +104,7 @@ class SharedBatch:
         }
         self._wait = wait
         self._wish: BatchWish | None = None
-        self._tally = _Tally(None, StepTimes(), begun=True)
+        self._tally = _Tally(None, BoundaryTimes(), begun=True)
         self._own = self._fitted = own, 1.0
         """Size and factor of the learning rate: the task's own, and the last ones that it trained with before these."""
         self._too_large: BatchWish | None = None
@@ -161,7 +161,7 @@ class SharedBatch:
         if wish is None or not smaller:
             return False
         self._refused = self._too_large = wish
-        self._tally = _Tally(None, StepTimes(), begun=True)
+        self._tally = _Tally(None, BoundaryTimes(), begun=True)
         self.size, self.learning_rate_factor = max(smaller)
         return True
 
@@ -173,7 +173,7 @@ class SharedBatch:
         self.size, begun = wish.batch, samples is None or samples == wish.batch
         if begun:
             self.learning_rate_factor = wish.learning_rate_factor
-        self._tally = _Tally(wish, StepTimes(self._wait), begun=begun)
+        self._tally = _Tally(wish, BoundaryTimes(self._wait), begun=begun)
         if begun and not changed:
             self._tally.times.begin()  # the first step of a new size is slower than those that follow
         return changed

@@ -16,7 +16,7 @@ MOST_STEPS = 1000
 """More steps than these are not kept until somebody takes them."""
 
 
-class StepTimes:
+class BoundaryTimes:
     """Times of steps of one kind. One thread measures, and another may take what it has measured."""
 
     def __init__(

@@ -33,6 +33,15 @@ def by_gpu(devices: Iterable[str]) -> dict[int, list[str]]:
     return found
 
 
+def room_left(gpus: Iterable[YardGpu], held: Iterable[str]) -> dict[int, int]:
+    """The GiB of each GPU that nobody has, under whichever resource: a kubelet counts each resource by itself."""
+    room = {gpu.index: gpu.memory_gib for gpu in gpus}
+    for gpu, ids in by_gpu(held).items():
+        taken = sum(room.get(gpu, 0) if each == f"gpu{gpu}" else 1 for each in ids)
+        room[gpu] = max(room.get(gpu, 0) - taken, 0)
+    return room
+
+
 def preferred(available: Sequence[str], must: Sequence[str], size: int, wanted: Sequence[int]) -> list[str]:
     """So many ids of memory on one GPU: where some are already, else the one that is wanted, else where they fit best.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +14,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.core.message_tables import build_messages
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import gpu_of
-from gpuyard.kube.objects import GpuPod
+from gpuyard.kube.objects import GpuPod, GpuRequest
 
 ANSWER_S = 5.0
 
@@ -79,8 +81,40 @@ def gpus_of(containers: list[HeldDevices]) -> tuple[int, ...]:
         return ()
 
 
-def corrections(pods: list[GpuPod], devices: PodDevices) -> dict[str, tuple[int, ...]]:
-    """By uid, the GPUs of pods that are elsewhere than the books have them: the books are corrected, not the pod."""
-    found = {pod.uid: gpus_of(devices.get(pod.full_name, [])) for pod in pods if not pod.ended}
-    booked = {pod.uid: pod.devices for pod in pods}
-    return {uid: there for uid, there in found.items() if there and there != booked[uid]}
+def held_devices(devices: PodDevices) -> tuple[str, ...]:
+    """All ids that anybody has; the same one twice where it was given out under two names of resources."""
+    return tuple(each for containers in devices.values() for held in containers for each in held.ids)
+
+
+def places(pods: Iterable[GpuPod], devices: PodDevices) -> dict[str, tuple[int, ...]]:
+    """By uid, the GPUs of pods: those that were admitted are where the kubelet says, those that wait go where they go.
+
+    A kubelet does not say whose devices it asks for, so equal pods may change places: one has got the GPU that was
+    chosen for another one, who then goes to a GPU that was chosen for one of them and that none of them has got.
+    """
+    found = dict[str, tuple[int, ...]]()
+    equal: dict[tuple[GpuRequest, ...], list[GpuPod]] = {}
+    for pod in sorted(pods, key=lambda pod: (pod.chosen_at, pod.uid)):
+        equal.setdefault(pod.containers, []).append(pod)
+    for alike in equal.values():
+        found |= _places_of_equal(alike, {pod.uid: gpus_of(devices.get(pod.full_name, [])) for pod in alike})
+    return found
+
+
+def _places_of_equal(pods: list[GpuPod], there: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    left = Counter(pod.devices for pod in pods if pod.devices) - Counter(gpus for gpus in there.values() if gpus)
+    found = {uid: gpus for uid, gpus in there.items() if gpus}
+    waiting = [pod for pod in pods if pod.uid not in found]
+    for pod in waiting:
+        if left[pod.devices]:
+            left[pod.devices] -= 1
+            found[pod.uid] = pod.devices
+    displaced = [pod for pod in waiting if pod.uid not in found and pod.devices]
+    return found | {pod.uid: gpus for pod, gpus in zip(displaced, sorted(left.elements()), strict=False)}
+
+
+def corrections(pods: Iterable[GpuPod], devices: PodDevices) -> list[tuple[GpuPod, tuple[int, ...]]]:
+    """The pods that are, or will be, elsewhere than the books have them: the books are corrected, not the pod."""
+    present = [pod for pod in pods if not pod.ended]
+    found = places(present, devices)
+    return [(pod, found[pod.uid]) for pod in present if found.get(pod.uid, pod.devices) != pod.devices]

@@ -74,8 +74,12 @@ class History:
         }
         self._rows.append(("attempts", row))
 
+    def note(self, table: str, row: dict[str, Any]) -> None:
+        """Something of a shared GPU: who was there for how long, or what was measured of them."""
+        self._rows.append((table, row))
+
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of `spans` or `attempts`, also those that there was no room for."""
+        """All rows of a table of what happened, also those that there was no room for."""
         return self._store.rows(table) + [row for kind, row in self._rows if kind == table]
 
     @property

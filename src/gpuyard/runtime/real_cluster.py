@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpuyard.core.books import settle
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.core.grants import Grant
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
-from gpuyard.policies.decide import Decision
+from gpuyard.policies.decide import Decision, Ordered
 from gpuyard.policies.facts import Facts
 from gpuyard.policies.jobs import build_jobs
-from gpuyard.policies.named_plan import carry_out
+from gpuyard.policies.named_plan import planned_grants
 from gpuyard.policies.performance import plan_speeds
 from gpuyard.policies.plan import PLACED, REASONS
 from gpuyard.policies.snapshot import Snapshot, moment_of
@@ -35,7 +36,7 @@ from gpuyard.runtime.commands import Agents, Outbox
 from gpuyard.runtime.history import NEXT_ROUND, History
 from gpuyard.runtime.job_facts import StartTimes, add_job
 from gpuyard.runtime.launching import JobStarts
-from gpuyard.runtime.neighbours import Neighbours
+from gpuyard.runtime.neighbours import Company, Neighbours
 from gpuyard.runtime.new_jobs import NewJob, words
 from gpuyard.runtime.records import JobRecord, JobState
 from gpuyard.runtime.settling import Patience
@@ -64,13 +65,26 @@ class RunRules:
     """Whether every job needs a command of its own: models are trained on emulated GPUs only."""
 
 
+class Promises(NamedTuple):
+    """What a decision comes to."""
+
+    grants: Sequence[Grant]
+    """What everybody is to hold who starts, or goes on elsewhere or with other amounts."""
+    speeds: Sequence[float]
+    """How fast each of them is alone with it."""
+    stopped: Sequence[int | str]
+    reasons: Mapping[int | str, str]
+    """Why those wait who are not running; for those who are about to, that they wait for it."""
+
+
 class RealCluster:
     """Nodes with agents, and jobs with processes. One thread drives it; others use `post` and `ask`."""
 
     def __init__(
         self, cluster: Cluster, store: RunStore, zoo: Zoo, clock: RunClock, agents: Agents, launching: JobStarts,
-        rules: RunRules, patience: Patience,
+        rules: RunRules, patience: Patience, company: Company | None = None,
     ) -> None:  # fmt: skip
+        """`company` says what becomes of jobs on one GPU; without it, they are parts of it as their sizes say."""
         self.cluster, self.clock, self.rules, self.records = cluster, clock, rules, store.records()
         self._zoo = zoo
         self._changed = threading.Condition()
@@ -79,11 +93,13 @@ class RealCluster:
         self._iteration_s: dict[str, float] = {}
         self._history = History(store, cluster, self._numbers, self._iteration_s)
         self.rows = self._history.rows
-        self._outbox, self._neighbours = Outbox(agents), Neighbours(cluster, zoo)
+        self._outbox = Outbox(agents)
+        self._company: Company = company or Neighbours(cluster, zoo)
         self.promised = _ledger(cluster)
         self.attempts = Attempts(
             self.records, _ledger(cluster), self._outbox, launching, self._history, patience, clock.speed
         )
+        self.attempts.measured = self._company.progressed
         self._standstill = Standstill(self.records, self.attempts, self._history, rules.round_s)
         for record in self.records.values():
             self._look_up(record)
@@ -151,6 +167,7 @@ class RealCluster:
         """A job's steps, and how long one takes at speed 1."""
         workload = Workload.from_jobs([record.job.counted()], source="jobs")
         built = build_jobs(workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on)
+        self._company.look_up(record, built)
         if not record.job.endless:
             record.total_steps = max(round(float(built.iterations[0])), 1)
         self._iteration_s[record.name] = float(built.iteration_s[0])
@@ -197,7 +214,7 @@ class RealCluster:
         """Seconds of the run."""
         return self.clock.now()
 
-    def wait(self, last: Decision | None) -> bool:
+    def wait(self, last: Decision | Ordered | None) -> bool:
         """Return at the next round at which a decision can differ from the last one; False when all is over."""
         while True:
             self.hear()
@@ -207,7 +224,7 @@ class RealCluster:
             if now >= self._next_s and not self.attempts.ending:
                 began, self._next_s = self._next_s, self._boundary_after(now)
                 self._arrive(now)
-                if self._active() and not (last is not None and self._standstill.lasts(last, now)):
+                if self.active() and not (last is not None and self._standstill.lasts(last, now)):
                     self._round_s = began
                     return True
             with self._changed:
@@ -233,8 +250,7 @@ class RealCluster:
         """
         now = self.clock.now()
         self.attempts.settle(now)
-        for record, factor in self._neighbours.slowdowns(self.records.values()):
-            self.attempts.slow_down(record, factor, now)
+        self._company.settle(self.records.values(), self.attempts, now)
         for record in self.records.values():
             if record.state.over and self.promised.grant_of(record.job.job_id) is not None:
                 self.promised.release(record.job.job_id)
@@ -261,7 +277,8 @@ class RealCluster:
                 record.reason = NEXT_ROUND
                 self._history.changed(record)
 
-    def _active(self) -> list[JobRecord]:
+    def active(self) -> list[JobRecord]:
+        """Those who have arrived and are not over."""
         return [
             record
             for record in self.records.values()
@@ -280,11 +297,11 @@ class RealCluster:
             kind = self.cluster.kinds[self.cluster.node_kind[number]]
             up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
             facts.add_node(name, kind, up=up, changed=changed)
-        for record in self._active():
+        for record in self.active():
             add_job(facts, record, now, starts)
-        self._seen = Snapshot.of(facts, self._zoo)
-        self._standstill.seen(self._seen)
-        return self._seen
+        self.seen = Snapshot.of(facts, self._zoo)
+        self._standstill.seen(self.seen)
+        return self.seen
 
     @property
     def _start_cost_s(self) -> float:
@@ -293,24 +310,37 @@ class RealCluster:
 
     def apply(self, decision: Decision) -> None:
         """Promise what was decided, and begin to carry it out."""
-        seen, plan, now = self._seen, decision.plan, self.clock.now()
-        carry_out(seen, decision, self.promised)
+        seen, plan = self.seen, decision.plan
+        speeds = plan_speeds(box(moment_of(seen).tables), plan).tolist()
+        reasons = {
+            seen.job_id_of(int(job)): NEXT_ROUND if reason == PLACED else REASONS[reason]
+            for job, reason in zip(decision.order, plan.reasons, strict=True)
+        }
+        self.promise(
+            Promises(
+                planned_grants(seen, decision), speeds, [seen.job_id_of(int(job)) for job in plan.stopped], reasons
+            )
+        )
+
+    def promise(self, promises: Promises) -> None:
+        """Let jobs have what they are to have from now on, as soon as it is free; LedgerError if it cannot all be."""
+        now = self.clock.now()
+        self.promised.carry_out(promises.grants, released=promises.stopped)
         settle(self.promised.books)  # only what changes by itself from now on is news to the next decision
-        speeds = plan_speeds(box(moment_of(seen).tables), plan)
-        for job, speed in zip(plan.jobs, speeds, strict=True):
-            record = self.records[str(seen.job_id_of(int(job)))]
-            record.alone_step_s = self._iteration_s[record.name] / float(speed)
-            record.target, record.target_since_s = self.promised.grant_of(record.job.job_id), now
+        for grant, speed in zip(promises.grants, promises.speeds, strict=True):
+            record = self.records[str(grant.holder)]
+            record.alone_step_s = self._iteration_s[record.name] / speed
+            record.target, record.target_since_s = self.promised.grant_of(grant.holder), now
             record.target_due_s = self._round_s
             self._told(record)
-        for job in plan.stopped:
-            record = self.records[str(seen.job_id_of(int(job)))]
+        for job_id in promises.stopped:
+            record = self.records[str(job_id)]
             record.target = None
             self._told(record)
-        for job, reason in zip(decision.order, plan.reasons, strict=True):
-            record = self.records[str(seen.job_id_of(int(job)))]
+        for job_id, reason in promises.reasons.items():
+            record = self.records[str(job_id)]
             if record.attempt is None:
-                self._history.waited(record, now, NEXT_ROUND if reason == PLACED else REASONS[reason])
+                self._history.waited(record, now, reason)
         self.decisions += 1
         self._settle()
         self.lags_s.append(self.clock.now() - self._round_s)

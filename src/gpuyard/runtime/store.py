@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job
@@ -25,8 +26,10 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (name TEXT PRIMARY KEY, number INTEGER NOT NULL, record TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS spans (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS attempts (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS companies (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS mixes (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
 """
-
+HAPPENED = ("spans", "attempts", "companies", "mixes")
 
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """The second is what a quota looks like."""
@@ -107,14 +110,14 @@ class RunStore:
         return {record.name: record for record in found}
 
     def add(self, table: str, row: dict[str, Any]) -> None:
-        """Append a row of `spans` or `attempts`."""
-        assert table in ("spans", "attempts")
+        """Append a row to one of the tables of what happened."""
+        assert table in HAPPENED
         with self._lock:
             self._file.execute(f"INSERT INTO {table} (row) VALUES (?)", (json.dumps(row),))  # noqa: S608
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of `spans` or `attempts`, in order."""
-        assert table in ("spans", "attempts")
+        """All rows of one of these tables, in order."""
+        assert table in HAPPENED
         with self._lock:
             found = self._file.execute(f"SELECT row FROM {table} ORDER BY number").fetchall()  # noqa: S608
         return [json.loads(row[0]) for row in found]
@@ -133,6 +136,7 @@ def _from_json(found: dict[str, Any]) -> JobRecord:
         attempt = found["attempt"]
         attempt["grant"] = _grant(attempt["grant"])
         attempt["ranks"] = [RankState(**rank) for rank in attempt["ranks"]]
+        attempt["wish"] = attempt["wish"] and BatchWish(**attempt["wish"])
         found["attempt"] = Attempt(**attempt)
     return JobRecord(**found)
 

@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.sharing.task_messages import read_message
-from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
+from gpuyard.sharing.task_messages import TaskMessage, read_message
+from gpuyard.sharing.task_tuning import TaskPlace
 
 MOST_BYTES = 65536
 SILENT_S = 60.0
@@ -26,6 +27,19 @@ FOR_ALL = 0o666
 FindTask = Callable[[str], TaskPlace | None]
 
 
+class TaskListener(Protocol):
+    """Who hears what tasks say: the tuners of a node, or somebody who passes it on to them."""
+
+    def hear(self, place: TaskPlace, message: TaskMessage, now: float) -> BatchWish | None:
+        """A task has said how it is; returns what is wished of it, if anything."""
+
+    def leave(self, gpu: int, name: str, now: float) -> None:
+        """A task has gone."""
+
+    def time_passed(self, now: float) -> None:
+        """Now and then, whatever is said."""
+
+
 class TaskDaemon(socketserver.ThreadingUnixStreamServer):
     """Listens for the tasks of a node."""
 
@@ -34,7 +48,7 @@ class TaskDaemon(socketserver.ThreadingUnixStreamServer):
     def __init__(
         self,
         socket_path: Path,
-        tuning: NodeTuning,
+        tuning: TaskListener,
         find: FindTask,
         clock: Callable[[], float] = time.monotonic,
         lock: threading.RLock | None = None,

@@ -39,6 +39,10 @@ class TaskMessage(BaseModel):
     applied: Annotated[Which | None, Field(strict=False)] = None
     sample: TaskSample | None = None
     out_of_memory: Annotated[Which | None, Field(strict=False)] = None
+    alone_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    """The time of a step alone, where that is known before any is measured."""
+    remaining_s: Amount | None = None
+    """How long it is likely to go on, where that is known."""
 
 
 def read_message(line: bytes) -> TaskMessage:

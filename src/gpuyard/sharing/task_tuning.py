@@ -13,7 +13,7 @@ from typing import Any
 
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.policies.multiplex.batch_grid import BatchRange
-from gpuyard.policies.multiplex.gpu_tuner import SAMPLE_STEPS, GpuTuner
+from gpuyard.policies.multiplex.gpu_tuner import SAMPLE_STEPS, GpuTuner, Phase
 from gpuyard.policies.multiplex.learning_rate import learning_rate_factor
 from gpuyard.policies.multiplex.shared_task import Sample, SharedTask
 from gpuyard.sharing.mix_samples import MixSample, StepMean
@@ -55,6 +55,7 @@ class _Member:
     too_large: int | None = None
     """The last batch size that did not fit."""
     heard_at: float = 0.0
+    remaining_s: float | None = None
 
 
 @dataclass
@@ -132,7 +133,8 @@ class NodeTuning:
         gpu, name = self._gpus[place.gpu], message.task
         member = gpu.members.get(name)
         if member is None:
-            member = gpu.members[name] = _Member(_range(message, place), message.rule)
+            member = gpu.members[name] = _Member(_range(message, place), message.rule, first_s=message.alone_s)
+            member.remaining_s = message.remaining_s
             self._company_changed(gpu, now)
         member.heard_at = now
         sample = message.sample
@@ -163,7 +165,7 @@ class NodeTuning:
             if message.out_of_memory[1] == gpu.tuner.wish.generation:
                 member.too_large = gpu.tuner.wish.batches.get(name)
             gpu.tuner.out_of_memory(name, message.out_of_memory[1], now)
-        return self._wish(gpu, name)
+        return self.wish(place.gpu, name)
 
     def leave(self, gpu: int, name: str, now: float) -> None:
         """A task has gone."""
@@ -279,10 +281,16 @@ class NodeTuning:
                 assert member.first_s is not None
                 alone = self.alone.get(name)
                 alone_s = member.first_s if alone is None else alone.step_s
-                gpu.tuner.join(SharedTask(name, member.batches, alone_s), now)
+                gpu.tuner.join(SharedTask(name, member.batches, alone_s, remaining_s=member.remaining_s), now)
 
-    def _wish(self, gpu: _SharedGpu, name: str) -> BatchWish | None:
+    def is_busy(self, number: int) -> bool:
+        """Whether batch sizes are being tried on a GPU."""
+        tuner = self._gpus[number].tuner
+        return tuner is not None and tuner.phase is not Phase.STABLE
+
+    def wish(self, number: int, name: str) -> BatchWish | None:
         """What is wished of a task now: its own size where it is alone; None while others are in its way."""
+        gpu = self._gpus[number]
         member = gpu.members[name]
         if gpu.tuner is None or name not in gpu.tuner.wish.batches:
             return BatchWish(gpu.round, 0, member.batches.own)

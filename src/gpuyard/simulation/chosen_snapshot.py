@@ -54,8 +54,9 @@ def chosen_snapshot(options: Options, zoo: Zoo) -> ChosenSnapshot:
 def _refuse_who_never_starts(facts: Facts, cluster: Cluster, file: str) -> None:
     """Refuse jobs for which the nodes, or the quota of their tenant, have too few GPUs: they would wait for ever."""
     jobs = [fact.job for fact in facts.jobs.values() if fact.job.tenant != NOBODY and fact.holds is None]
-    never = infeasible(Workload.from_jobs(jobs), cluster) if jobs else []
-    for job, unfit in zip(sorted(jobs, key=lambda each: each.arrival_s), never, strict=True):
+    waiting = Workload.from_jobs(jobs)
+    for number, unfit in enumerate(infeasible(waiting, cluster).tolist()):
+        job = waiting.job(number)
         if unfit or job.gpus > facts.quotas.get(job.tenant, MOST_GPUS):
             raise InputError(
                 f"GPUs for job {job.job_id} are more than the nodes, or its quota, have: it would wait for ever",

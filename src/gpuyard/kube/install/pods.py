@@ -9,6 +9,7 @@ from gpuyard.kube.json_objects import JsonObject
 
 EXTENDER, SCHEDULER = "gpuyard-extender", "gpuyard-scheduler"
 PLUGIN, NODE = "gpuyard-device-plugin", "gpuyard-node"
+CERTIFICATES = "gpuyard-certificates"
 SERVER_SECRET, CLIENT_SECRET = "gpuyard-extender-tls", "gpuyard-scheduler-tls"
 TLS, CONFIG = "/etc/gpuyard/tls", "/etc/gpuyard/scheduler"
 KUBELET = "/var/lib/kubelet"
@@ -96,6 +97,16 @@ def node_daemon(values: Values) -> JsonObject:
         "pod-resources": _folder(f"{KUBELET}/pod-resources", "Directory"),
     }
     return _pod(values, NODE, container, places, speaks_with_api=True) | _each_node(values)
+
+
+def certificate_maker(values: Values) -> JsonObject:
+    """What makes the certificates in the cluster, once: keys are in its memory and in what it tells the API server."""
+    command = [*values.command, "kube", "certificates", "--namespace", values.namespace]
+    container = {
+        **_container("certificates", values.image, values, command),
+        "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+    }
+    return _unprivileged(values, CERTIFICATES, container, {}) | {"restartPolicy": "OnFailure"}
 
 
 def _gpus(values: Values) -> list[str]:

@@ -12,15 +12,14 @@ RBAC = "rbac.authorization.k8s.io"
 
 def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str) -> list[JsonObject]:
     """Roles and who has them."""
-    watch = ["get", "list", "watch"]
-    leases = [_rule(["coordination.k8s.io"], ["leases"], ["get", "create", "update"])]
     return [
         *_role("ClusterRole", extender, extender, namespace, [
-            _rule([""], ["nodes", "pods"], watch),
+            _rule([""], ["nodes"], ["list", "watch"]),
+            _rule([""], ["pods"], ["get", "list", "watch"]),
             _rule([""], ["pods/binding"], ["create"]),
             _rule([""], ["pods"], ["patch"]),  # the mark by which the scheduler asks again
         ]),
-        *_role("Role", extender, extender, namespace, leases),
+        *_role("Role", extender, extender, namespace, _lease(extender)),
         *_role("ClusterRole", plugin, plugin, namespace, [
             _rule([""], ["nodes"], ["patch"]),
             _rule([""], ["pods"], ["list", "patch"]),
@@ -32,12 +31,25 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str)
             _rule([GROUP], [SHARED_GPUS.plural], ["list", "create", "patch", "delete"]),
             _rule([GROUP], [f"{each.plural}/status" for each in (SHARED_GPUS, TRAINING_TASKS)], ["patch"]),
         ]),
-        *_role("Role", scheduler, scheduler, namespace, leases),
+        *_role("Role", scheduler, scheduler, namespace, _lease(scheduler)),
         # what every kube-scheduler needs, by the roles that Kubernetes itself has for it
         _bind("ClusterRole", "system:kube-scheduler", f"{scheduler}-as-scheduler", scheduler, namespace),
         _bind("ClusterRole", "system:volume-scheduler", f"{scheduler}-volumes", scheduler, namespace),
         _bind("Role", "extension-apiserver-authentication-reader", scheduler, scheduler, namespace, "kube-system"),
     ]  # fmt: skip
+
+
+def role_of_certificates(namespace: str, account: str, secrets: list[str]) -> list[JsonObject]:
+    """To look whether these secrets are there, and to make some; names cannot be told beforehand of what is made."""
+    look = {**_rule([""], ["secrets"], ["get"]), "resourceNames": secrets}
+    return _role("Role", account, account, namespace, [look, _rule([""], ["secrets"], ["create"])])
+
+
+def _lease(name: str) -> list[JsonObject]:
+    """To take part in an election: the names of new ones cannot be told beforehand."""
+    group, resource = ["coordination.k8s.io"], ["leases"]
+    keep = {**_rule(group, resource, ["get", "update"]), "resourceNames": [name]}
+    return [keep, _rule(group, resource, ["create"])]
 
 
 def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> JsonObject:

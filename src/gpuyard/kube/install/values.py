@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +116,15 @@ def read_values(path: Path | None, **given: Any) -> Values:
     if values.replicas < 1:
         raise InputError("must be at least 1", file=path, field="replicas", value=values.replicas)
     return values
+
+
+def values_docs() -> dict[str, str]:
+    """What each value is, in the words that stand below it here."""
+    (definition,) = ast.parse(inspect.getsource(Values)).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for stated, below in pairwise(definition.body):
+        match stated, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found

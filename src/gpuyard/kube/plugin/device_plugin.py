@@ -19,7 +19,7 @@ from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
 from gpuyard.kube.objects import GpuPod, YardGpu, write_gpus
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
-from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices
+from gpuyard.kube.pod_devices import PodDevices, corrections, held_devices, list_pod_devices, places
 
 REGISTER_S = 10.0
 LOOK_S = 1.0
@@ -51,8 +51,15 @@ class PluginSettings:
 class DevicePlugin:
     """The plugin of one node: one socket for each resource."""
 
-    def __init__(self, settings: PluginSettings, source: DeviceSource, api: Api, say: Callable[[str], None]) -> None:
-        self._settings, self._source, self._api, self._say = settings, source, api, say
+    def __init__(
+        self,
+        settings: PluginSettings,
+        source: DeviceSource,
+        api: Api,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._source, self._api, self._say, self._clock = settings, source, api, say, clock
         self._now = GpusNow(self._present())
         self._servers: list[tuple[PluginService, grpc.Server]] = []
         self._kubelet: tuple[int, int] | None = None
@@ -84,8 +91,8 @@ class DevicePlugin:
         if self._told != write_gpus(self._now.gpus):
             self._tell_gpus()
         devices = list_pod_devices(self._settings.pod_resources)
-        if devices and (devices != self._devices or time.monotonic() >= self._next_look):
-            self._next_look = time.monotonic() + RECONCILE_S
+        if devices and (devices != self._devices or self._clock() >= self._next_look):
+            self._next_look = self._clock() + RECONCILE_S
             self._reconcile(devices)
             self._devices = devices
         if self._settings.heartbeat is not None and time.monotonic() >= self._next_beat and self.serves():
@@ -164,27 +171,33 @@ class DevicePlugin:
         except ApiError as error:
             self._say(f"the GPUs of {self._settings.node} cannot be told yet: {error}")
 
-    def _pods(self) -> list[GpuPod]:
-        """The pods of this node that ask for GPUs; none where nobody answers: then any GPU will do."""
+    def _pods(self) -> list[GpuPod] | None:
+        """The pods of this node that ask for GPUs and have not ended; None where nobody answers."""
         try:
-            return pods_of_node(self._api, self._settings.node)
+            return [pod for pod in pods_of_node(self._api, self._settings.node) if not pod.ended]
         except ApiError as error:
             self._say(f"pods of {self._settings.node} are not known: {error}")
-            return []
+            return None
 
     def _here(self) -> PodsHere:
         devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
-        return PodsHere(pods, frozenset(pod.uid for pod in pods if pod.full_name in devices))
+        if pods is None:  # any GPU will do where nobody has anything
+            return PodsHere(held=held_devices(devices))
+        where = places(pods, devices)
+        return PodsHere(
+            [replace(pod, devices=where.get(pod.uid, pod.devices)) for pod in pods],
+            frozenset(pod.uid for pod in pods if pod.full_name in devices),
+            held_devices({name: ids for name, ids in devices.items() if name in {pod.full_name for pod in pods}}),
+        )
 
     def _reconcile(self, devices: PodDevices) -> None:
         """Write into pods where they really are.
 
-        Equal pods that were admitted in another order than GPUs were chosen have changed places: each is noted at both
-        of its places before any is at one alone, so that at no time a GPU looks free which somebody has.
+        Equal pods that changed places are noted at both of theirs before any is at one alone, so that at no time a GPU
+        looks free which somebody has or will get.
         """
         self._source.keep(held.ids for containers in devices.values() for held in containers)
-        pods = {pod.uid: pod for pod in self._pods()}
-        found = [(pods[uid], there) for uid, there in corrections(list(pods.values()), devices).items()]
+        found = corrections(self._pods() or (), devices)
         if all(self._note(pod, {*pod.devices, *there}) for pod, there in found):
             for pod, there in found:
                 if self._note(pod, there):

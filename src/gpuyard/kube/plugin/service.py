@@ -11,7 +11,7 @@ import grpc
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
-from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole
+from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole, room_left
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.plugin.container_gpus import GpusForContainer
 from gpuyard.kube.plugin.messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
@@ -63,6 +63,8 @@ class PodsHere:
     pods: Sequence[GpuPod] = ()
     with_devices: frozenset[str] = frozenset()
     """The uids of those of which the kubelet says that they got devices."""
+    held: Sequence[str] = ()
+    """All ids that they have."""
 
 
 class PluginService:
@@ -142,7 +144,7 @@ class PluginService:
             size = each.allocation_size
             pod = next_pod(size, here.pods, self._served(here), self._whole)
             wanted = pod.devices if pod else ()
-            chosen = choose(each.available_deviceIDs, each.must_include_deviceIDs, size, wanted)
+            chosen = choose(self._free(each.available_deviceIDs, here), each.must_include_deviceIDs, size, wanted)
             answer.container_responses.add(deviceIDs=chosen)
         return answer
 
@@ -170,11 +172,21 @@ class PluginService:
             spread = ", ".join(f"{len(ids)} GiB of GPU {gpu}" for gpu, ids in groups.items())
             raise InputError(f"no single GPU has {len(devices)} GiB free: {spread} are no use to one container")
         here = self._here()
+        if len(self._free(devices, here)) < len(devices):
+            raise InputError(f"GPU {', '.join(map(str, groups))} is in use under another name of its memory")
         served = self._served(here)
         pod = next_pod(len(devices), [pod for pod in here.pods if set(groups) <= set(pod.devices)], served, self._whole)
         if pod is not None:
             self._given[pod.uid] = served.get(pod.uid, 0) + 1
         return self._source.for_container(self.resource, devices, pod.request.memory_gib if pod else len(devices))
+
+    def _free(self, devices: Iterable[str], here: PodsHere) -> list[str]:
+        """Those of these devices whose GPU has room for them, whatever was given out under other resources."""
+        room, gpus = room_left(self._now.gpus, here.held), by_gpu(devices)
+        if self._whole:
+            memory = {gpu.index: gpu.memory_gib for gpu in self._now.gpus}
+            return [each for gpu, ids in gpus.items() if room.get(gpu) == memory.get(gpu) for each in ids]
+        return [each for gpu, ids in gpus.items() for each in ids[: room.get(gpu, 0)]]
 
     def _served(self, here: PodsHere) -> dict[str, int]:
         """By uid, for how many containers each pod got devices: all of them, unless we remember that more will come."""

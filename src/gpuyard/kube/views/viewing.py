@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
+from gpuyard.kube.amounts import Amounts, made_s, node_amounts, pod_amounts
 from gpuyard.kube.books import GpuBooks, OpenGpu, books_of
 from gpuyard.kube.choosing import cannot_ever, why_not
 from gpuyard.kube.client.api import Api, ApiError, pod_path
@@ -19,23 +20,49 @@ NOT_FOUND = 404
 
 @dataclass(frozen=True)
 class ClusterView:
-    """All nodes and all pods that ask for GPUs, at one moment."""
+    """All nodes and all pods that ask for GPUs, at one moment, and what goes with GPUs."""
 
     books: GpuBooks
     pods: tuple[GpuPod, ...]
+    nodes: Mapping[str, Amounts] = field(default_factory=dict)
+    """What pods can have of nodes that say it."""
+    cordoned: frozenset[str] = frozenset()
+    """Nodes that take no further pods."""
+    others: Mapping[str, Amounts] = field(default_factory=dict)
+    """By node, what pods without GPUs have of it."""
+    requests: Mapping[str, Amounts] = field(default_factory=dict)
+    """By uid, what pods with GPUs, or that wait for them, ask for beside these."""
+    created_s: Mapping[str, float] = field(default_factory=dict)
+    """By uid, when these pods were made."""
 
 
 def read_cluster(api: Api) -> ClusterView:
     """Ask the API server for all of it."""
-    nodes = [read_node(each) for each in api.get("/api/v1/nodes").get("items") or []]
-    pods = tuple(pod for pod in _readable(api.get("/api/v1/pods").get("items") or []) if pod.request and not pod.ended)
-    return ClusterView(books_of(nodes, pods), pods)
+    nodes = api.get("/api/v1/nodes").get("items") or []
+    read = [(item, pod) for item, pod in _readable(api.get("/api/v1/pods").get("items") or []) if not pod.ended]
+    ours = [(item, pod) for item, pod in read if pod.request]
+    others: dict[str, Amounts] = {}
+    for item, pod in read:
+        if pod.node and not pod.request:
+            others[pod.node] = others.get(pod.node, Amounts()).plus(pod_amounts(item))
+    pods = tuple(pod for _, pod in ours)
+    allocatable = {str(each["metadata"]["name"]): node_amounts(each) for each in nodes}
+    return ClusterView(
+        books_of([read_node(each) for each in nodes], pods), pods,
+        nodes={name: amounts for name, amounts in allocatable.items() if amounts is not None},
+        cordoned=frozenset(
+            str(each["metadata"]["name"]) for each in nodes if (each.get("spec") or {}).get("unschedulable")
+        ),
+        others=others,
+        requests={pod.uid: pod_amounts(item) for item, pod in ours},
+        created_s={pod.uid: at for item, pod in ours if (at := made_s(item["metadata"])) is not None},
+    )  # fmt: skip
 
 
-def _readable(items: Iterable[dict[str, Any]]) -> Iterable[GpuPod]:
+def _readable(items: Iterable[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], GpuPod]]:
     for item in items:
         try:
-            yield read_pod(item)
+            yield item, read_pod(item)
         except InputError:
             continue
 

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from gpuyard.core.cluster import Cluster
-from gpuyard.core.errors import InputError
 from gpuyard.core.interrupts import interrupts_between_steps
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
@@ -24,8 +23,9 @@ from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import MULTIPLEXERS
 from gpuyard.policies.resolve import label
 from gpuyard.profiles import Zoo
-from gpuyard.results import Run, run_inputs, summarise
+from gpuyard.results import Run, run_inputs, shared_gpu_use, summarise
 from gpuyard.simulation.compiling import load_kernels
+from gpuyard.simulation.multiplex.fitness import check_memory, check_width, smallest_gpu_gb
 from gpuyard.simulation.multiplex.gpu_events import NewTuning
 from gpuyard.simulation.multiplex.physics import Physics
 from gpuyard.simulation.multiplex.tuning import MeasuredTuning, PublishedTuning
@@ -38,23 +38,12 @@ from gpuyard.simulation.run_tables import jobs_table, measured_jobs
 def check_shared_inputs(cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo) -> None:
     """Refuse what GPUs cannot be shared by, before a long run."""
     SharedDecider(policy, MULTIPLEXERS.find(options.multiplex), zoo)
-    _known_before(options)
-    wide = np.flatnonzero(workload.gpus != 1)
-    if len(wide):
-        job = wide[0]
-        raise InputError(
-            f"is what job {workload.job_id[job]} asks for; GPUs are shared by jobs of one GPU each", field="gpus",
-            value=float(workload.gpus[job]), hint="Leave the others out with --gpus 1:1, or make --single-gpu jobs",
-        )  # fmt: skip
-    largest = max(kind.gpu_memory_gb for kind in cluster.kinds if kind.gpus)
+    known_before(options)
+    for job in range(len(workload)):
+        check_width(workload.job_id[job], float(workload.gpus[job]))
     physics = _physics(cluster, workload, zoo)
-    for model, batches in physics.batches.items():
-        needs = batches.memory_gb(batches.own)
-        if needs > largest:
-            raise InputError(
-                f"takes {needs:.3g} GB of GPU memory with its own batch size; no GPU has more than {largest:.3g} GB",
-                field="model", value=model, hint="Name GPUs with more memory, as in 4x8:gpu_memory=80GB",
-            )  # fmt: skip
+    for model in physics.batches:
+        check_memory(model, physics, cluster)
 
 
 def simulate_shared_cluster(
@@ -77,7 +66,7 @@ def simulate_shared_cluster(
     summary = summarise(
         tables["jobs"], tables["timeline"], cluster, policy=name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
     )
-    summary["gpu_use"] = _gpu_use(tables["shared_gpus"], cluster, world.end_s)
+    summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], cluster, world.end_s)
     info = run_inputs(
         "simulated", name, cluster, workload, measured=measured_jobs(workload, options), faithful=False,
         load=load, window=list(options.window) if options.window else None, seed=options.seed,
@@ -100,17 +89,17 @@ def open_shared_cluster(
     physics = _physics(nodes.cluster, workload, zoo)
     world = SharedCluster(
         nodes.cluster, workload, physics, nodes.translated(options), zoo,
-        _new_tuning(multiplex, workload, physics, options), _known_before(options),
+        _new_tuning(multiplex, workload, physics, options), known_before(options),
     )  # fmt: skip
     return world, SharedDecider(policy, multiplex, zoo)
 
 
 def _physics(cluster: Cluster, workload: Workload, zoo: Zoo) -> Physics:
-    smallest = min(kind.gpu_memory_gb for kind in cluster.kinds if kind.gpus)
-    return Physics(zoo, workload.models, smallest)
+    return Physics(zoo, workload.models, smallest_gpu_gb(cluster))
 
 
-def _known_before(options: Options) -> InterferenceModel:
+def known_before(options: Options) -> InterferenceModel:
+    """What the file of observations says that was named, if any."""
     if options.observations is None:
         return InterferenceModel()
     return read_observations(Path(options.observations))
@@ -144,12 +133,6 @@ def _tables(world: SharedCluster, nodes: NodeOrder) -> dict[str, pl.DataFrame]:
         "shared_gpus": shared.with_columns(pl.Series("gpu", numbers[shared["gpu"].to_numpy()], dtype=pl.Int32)),
         "searches": pl.DataFrame(searches),
     }
-
-
-def _gpu_use(shared: pl.DataFrame, cluster: Cluster, end_s: float) -> float | None:
-    """The part of all GPU time in which somebody held a GPU, however many did."""
-    held = float(np.sum(shared["end_s"].to_numpy() - shared["start_s"].to_numpy()))
-    return held / (cluster.total_gpus * end_s) if end_s > 0 else None
 
 
 def _notes(workload: Workload) -> list[str]:

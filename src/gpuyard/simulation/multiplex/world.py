@@ -16,6 +16,7 @@ from gpuyard.policies.decide_shared import SharedDecision, SharedSnapshot
 from gpuyard.policies.instant import Instant, quota_limits
 from gpuyard.policies.jobs import build_jobs
 from gpuyard.policies.multiplex import GpuFact, SharedGpus, TaskFact
+from gpuyard.policies.multiplex.from_profiles import task_of
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.mix_means import MixMeans
 from gpuyard.policies.next_change import order_changes_s
@@ -103,18 +104,9 @@ class SharedCluster:
         return self._plain_facts[job] if gpu is None else self._plain_facts[job].at(gpu.place)
 
     def _fact(self, job: int) -> TaskFact:
-        model, types = self._models[job], self.cluster.gpu_types
-        batches = self.physics.batches[model]
-        allowed = tuple(name for t, name in enumerate(types) if self.jobs.types[job] >> t & 1)
-        fastest = float(self.jobs.best_speed[job])
-        speeds = {
-            name: float(self.jobs.type_speed[job, t]) / fastest for t, name in enumerate(types) if name in allowed
-        }
-        return TaskFact(
-            self._ids[job], self.physics.usages[model], batches.memory_gb(batches.own), None,
-            () if len(allowed) == len(types) else allowed, speeds if len(types) > 1 else {},
-            self.workload.tenants[self.workload.tenant[job]],
-        )  # fmt: skip
+        model, described = self._models[job], self._jobs[self._ids[job]]
+        usage, batches = self.physics.usages[model], self.physics.batches[model]
+        return task_of(described, job, self.jobs, self.cluster.gpu_types, usage, batches)
 
     # What becomes of a decision
 
