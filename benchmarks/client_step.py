@@ -1,4 +1,4 @@
-"""What a step costs of a script that a scheduler can stop, or whose batch size may change: CPU time beyond the loop."""
+"""What a step costs that a scheduler can stop, or whose batch size may change: CPU time, beyond the loop itself."""
 
 from __future__ import annotations
 

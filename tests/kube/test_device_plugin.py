@@ -197,16 +197,31 @@ def test_equal_pods_that_changed_places_are_noted_without_a_gpu_that_looks_free_
 
 
 @pytest.mark.parametrize("noted", [False, True])
-def test_whose_gpu_went_to_an_equal_pod_gets_that_ones(yard: NodeOfTest, noted: bool) -> None:
+@pytest.mark.parametrize(("resource", "amount"), [(names.MEMORY, 4), (names.WHOLE_GPUS, 1)])
+def test_whose_gpu_went_to_an_equal_pod_gets_that_ones(
+    yard: NodeOfTest, resource: str, amount: int, noted: bool
+) -> None:
     yard.begin()
     yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
     for number, name in enumerate(("a", "b")):
-        yard.server.add_pod(pod(name, whole=1, node="n1", devices=str(number), chosen_at=number))
-    yard.kubelet.admit("b", names.WHOLE_GPUS, 1)
+        asks = {"whole": amount} if resource == names.WHOLE_GPUS else {"memory": amount}
+        yard.server.add_pod(pod(name, node="n1", devices=str(number), chosen_at=number, **asks))  # type: ignore[arg-type]
+    yard.kubelet.admit("b", resource, amount)
     if noted:
         yard.plugin.step()
-    yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
-    assert (yard.gpu_of("b", names.WHOLE_GPUS), yard.gpu_of("a", names.WHOLE_GPUS)) == ({"gpu0"}, {"gpu1"})
+    yard.kubelet.admit("a", resource, amount)
+    assert (yard.gpu_of("b", resource), yard.gpu_of("a", resource)) == ({"gpu0"}, {"gpu1"})
+
+
+def test_what_a_kubelet_has_just_given_out_is_looked_at_at_once(yard: NodeOfTest) -> None:
+    yard.begin()
+    yard.bound("first", 1, "0")
+    yard.kubelet.admit("first", names.MEMORY, 1)
+    yard.plugin.step()
+    yard.bound("strange", 6, "")
+    yard.kubelet.admit("strange", names.MEMORY, 6)
+    yard.plugin.step()
+    assert names.DEVICES in yard.server.pod("strange")["metadata"]["annotations"]
 
 
 @pytest.mark.parametrize(("first", "second"), [((15, 0), (0, 1)), ((1, 0), (0, 1)), ((0, 1), (1, 0))])

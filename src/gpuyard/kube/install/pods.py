@@ -63,11 +63,12 @@ def scheduler(values: Values) -> JsonObject:
 def plugin(values: Values) -> JsonObject:
     """What offers the GPUs of a node: root, as the kubelet's sockets are root's, which may do nothing else as such."""
     real = values.gpus == "nvml"
-    arguments = ["kube", "device-plugin", *_gpus(values), "--libraries", values.libraries, "--tasks", values.tasks]
+    arguments = ["kube", "device-plugin", *_gpus(values)]
     if real:
         arguments += ["--devices", DEVICES]
     else:
         arguments += ["--speed", f"{values.speed:g}", "--shared-memory", values.sharedMemory]
+    arguments += ["--libraries", values.libraries, "--tasks", values.tasks]
     container = _on_node("device-plugin", values, arguments)
     given = [
         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},

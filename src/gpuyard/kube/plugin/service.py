@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import grpc
@@ -80,7 +80,8 @@ class PluginService:
         self.resource, self._source, self._now, self._here = resource, source, now, here
         self._messages = plugin_messages()
         self._whole = resource == names.WHOLE_GPUS
-        self._given: dict[str, int] = {}
+        self._partly: dict[str, tuple[int, tuple[int, ...]]] = {}
+        """By uid, pods of which not all containers have devices yet: how many, and the GPUs that they began with."""
         self._over = False
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -142,7 +143,7 @@ class PluginService:
         here = self._here()
         for each in request.container_requests:
             size = each.allocation_size
-            pod = next_pod(size, here.pods, self._served(here), self._whole)
+            pod = next_pod(size, self._waiting(here), self._served(here), self._whole)
             wanted = pod.devices if pod else ()
             chosen = choose(self._free(each.available_deviceIDs, here), each.must_include_deviceIDs, size, wanted)
             answer.container_responses.add(deviceIDs=chosen)
@@ -174,10 +175,11 @@ class PluginService:
         here = self._here()
         if len(self._free(devices, here)) < len(devices):
             raise InputError(f"GPU {', '.join(map(str, groups))} is in use under another name of its memory")
+        there = [pod for pod in self._waiting(here) if set(groups) <= set(pod.devices)]
         served = self._served(here)
-        pod = next_pod(len(devices), [pod for pod in here.pods if set(groups) <= set(pod.devices)], served, self._whole)
+        pod = next_pod(len(devices), there, served, self._whole)
         if pod is not None:
-            self._given[pod.uid] = served.get(pod.uid, 0) + 1
+            self._partly[pod.uid] = (served.get(pod.uid, 0) + 1, pod.devices)
         return self._source.for_container(self.resource, devices, pod.request.memory_gib if pod else len(devices))
 
     def _free(self, devices: Iterable[str], here: PodsHere) -> list[str]:
@@ -188,8 +190,16 @@ class PluginService:
             return [each for gpu, ids in gpus.items() if room.get(gpu) == memory.get(gpu) for each in ids]
         return [each for gpu, ids in gpus.items() for each in ids[: room.get(gpu, 0)]]
 
+    def _waiting(self, here: PodsHere) -> list[GpuPod]:
+        """The pods here; one that is being admitted stays with the GPUs that it began with.
+
+        Which of several equal pods it is, is a guess. So nothing is remembered of one beyond its last container.
+        """
+        asks = {pod.uid: len(pod.containers) for pod in here.pods}
+        self._partly = {uid: each for uid, each in self._partly.items() if each[0] < asks.get(uid, 0)}
+        return [replace(pod, devices=self._partly.get(pod.uid, (0, pod.devices))[1]) for pod in here.pods]
+
     def _served(self, here: PodsHere) -> dict[str, int]:
         """By uid, for how many containers each pod got devices: all of them, unless we remember that more will come."""
-        present = {pod.uid: len(pod.containers) for pod in here.pods}
-        self._given = {uid: count for uid, count in self._given.items() if uid in present}
-        return {uid: count for uid, count in present.items() if uid in here.with_devices} | self._given
+        served = {pod.uid: len(pod.containers) for pod in here.pods if pod.uid in here.with_devices}
+        return served | {uid: count for uid, (count, _) in self._partly.items()}
