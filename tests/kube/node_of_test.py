@@ -16,11 +16,12 @@ from tests.kube.kubelet import KubeletStandIn
 from tests.sharing.test_task_tuning import SimulatedTask
 
 from gpuyard.kube import names
-from gpuyard.kube.client.api import ApiError
+from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.install.installing import apply_all
+from gpuyard.kube.node.labels import node_label
 from gpuyard.kube.node.running import NodeDaemon, NodeSettings
 from gpuyard.kube.resources.definitions import definitions
-from gpuyard.kube.resources.shared_gpu import SHARED_GPUS, GpuState
+from gpuyard.kube.resources.shared_gpu import SHARED_GPUS, GpuState, GpuWanted
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TrainingTask
 from gpuyard.kube.task_records import TaskRecords
 
@@ -29,7 +30,7 @@ ALONE_S = 0.1
 ROUNDS = count()
 
 
-class NodeOfTest:
+class DaemonNode:
     """Node n1 with two GPUs of 16 GiB, on which each step takes half as long again for each neighbour."""
 
     def __init__(self, folder: Path, server: ApiStandIn) -> None:
@@ -46,14 +47,14 @@ class NodeOfTest:
         server.add_node(node("n1", 16, 16))
         self.start()
 
-    def start(self) -> None:
+    def start(self, api: Api | None = None) -> None:
         """Begin as a daemon does that was started again."""
         settings = NodeSettings(
             "n1", self.folder / "records", self.folder / "notes", self.folder / "tasks.sock",
             self.folder / "steps.sock", self.folder / "kubelet" / "kubelet.sock",
         )  # fmt: skip
         self.daemon = NodeDaemon(
-            settings, gpus(16, 16), self.server.api, self.said.append,
+            settings, gpus(16, 16), api or self.server.api, self.said.append,
             clock=lambda: self.now, wall=lambda: BEGAN + timedelta(seconds=self.now),
             new_round=lambda: f"round-{next(ROUNDS)}",
         )  # fmt: skip
@@ -129,11 +130,18 @@ class NodeOfTest:
         return json.dumps(self.server.requests)
 
 
+def shared_gpu(node: str, index: int, memory: int = 16) -> dict[str, Any]:
+    """The object of a GPU, as a daemon of n1 has left it."""
+    key, _, value = node_label("n1").partition("=")
+    thing = SHARED_GPUS.new(f"{node}-{index}", GpuWanted(node, index, "V100", memory), labels={key: value})
+    return {**thing, "metadata": thing["metadata"] | {"uid": f"uid-{node}-{index}"}}
+
+
 @contextmanager
-def node_of_test(folder: Path) -> Iterator[NodeOfTest]:
+def node_of_test(folder: Path) -> Iterator[DaemonNode]:
     """A node and its API server."""
     with api_server() as server:
-        one = NodeOfTest(folder, server)
+        one = DaemonNode(folder, server)
         try:
             yield one
         finally:

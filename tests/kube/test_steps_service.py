@@ -12,7 +12,7 @@ import grpc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.kube.node_of_test import NodeOfTest, node_of_test
+from tests.kube.node_of_test import DaemonNode, node_of_test
 
 from gpuyard.client import session as client
 from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, messages
@@ -26,7 +26,7 @@ from gpuyard.sharing.mix_samples import StepMean
 
 
 @contextmanager
-def serving(yard: NodeOfTest) -> Iterator[str]:
+def serving(yard: DaemonNode) -> Iterator[str]:
     """The daemon's socket of steps, as a real server."""
     path = yard.daemon.settings.steps_socket
     server = yard.daemon.steps.serve(path)
@@ -37,7 +37,7 @@ def serving(yard: NodeOfTest) -> Iterator[str]:
 
 
 @pytest.fixture
-def yard(short_folder: Path) -> Iterator[NodeOfTest]:
+def yard(short_folder: Path) -> Iterator[DaemonNode]:
     with node_of_test(short_folder) as one:
         yield one
 
@@ -49,7 +49,7 @@ def process(socket: str, secret: str, job: str = "big", rank: int = 0) -> AgentS
     return joined
 
 
-def part_of_a_job(yard: NodeOfTest, name: str = "big-0", rank: int = 0, **more: Any) -> str:
+def part_of_a_job(yard: DaemonNode, name: str = "big-0", rank: int = 0, **more: Any) -> str:
     """A pod of a TrainingJob, whose controller has made its TrainingTask."""
     secret = yard.admit(name, rank, whole=True)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}"}
@@ -58,7 +58,7 @@ def part_of_a_job(yard: NodeOfTest, name: str = "big-0", rank: int = 0, **more: 
     return secret
 
 
-def know(yard: NodeOfTest, *secrets: str) -> None:
+def know(yard: DaemonNode, *secrets: str) -> None:
     """Let the daemon learn what these are to do: they have tried to speak."""
     for secret in secrets:
         yard.daemon.tasks.place(secret)
@@ -78,7 +78,7 @@ def refused(socket: str, call: str, request: Any, *metadata: tuple[str, str]) ->
     return code
 
 
-def test_a_process_tells_how_far_it_is_and_stops_where_its_task_says(yard: NodeOfTest) -> None:
+def test_a_process_tells_how_far_it_is_and_stops_where_its_task_says(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard, total_steps=100)
     know(yard, secret)
     with serving(yard) as socket:
@@ -107,7 +107,7 @@ def test_a_process_tells_how_far_it_is_and_stops_where_its_task_says(yard: NodeO
         assert (told.step, told.left, told.finished) == (9, True, False)
 
 
-def test_the_last_step_is_told_as_finished_and_a_container_that_begins_anew_is_not(yard: NodeOfTest) -> None:
+def test_the_last_step_is_told_as_finished_and_a_container_that_begins_anew_is_not(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard, total_steps=3)
     know(yard, secret)
     with serving(yard) as socket:
@@ -123,7 +123,7 @@ def test_the_last_step_is_told_as_finished_and_a_container_that_begins_anew_is_n
         assert (yard.task("big-0").status.step, yard.task("big-0").status.finished) == (1, False)
 
 
-def test_who_shows_no_secret_or_is_another_process_is_refused(yard: NodeOfTest) -> None:
+def test_who_shows_no_secret_or_is_another_process_is_refused(yard: DaemonNode) -> None:
     mine, theirs = part_of_a_job(yard, "big-0", 0), part_of_a_job(yard, "big-1", 1)
     know(yard, mine, theirs)
     kinds = messages()
@@ -151,7 +151,7 @@ def test_who_shows_no_secret_or_is_another_process_is_refused(yard: NodeOfTest) 
         process(socket, mine, rank=0)  # and with its own it is heard
 
 
-def test_a_whole_gpu_has_no_batch_size_to_be_chosen_and_a_shared_one_may_have_steps(yard: NodeOfTest) -> None:
+def test_a_whole_gpu_has_no_batch_size_to_be_chosen_and_a_shared_one_may_have_steps(yard: DaemonNode) -> None:
     whole, shared = yard.admit("big-0", 0, whole=True), yard.admit("vgg-1", 1)
     assert yard.daemon.tasks.place(whole) is None
     place = yard.daemon.tasks.place(shared)
@@ -168,7 +168,7 @@ def test_a_whole_gpu_has_no_batch_size_to_be_chosen_and_a_shared_one_may_have_st
         assert yard.task("vgg-1").spec == TaskWanted("n1", (1,))
 
 
-def test_who_asks_before_it_is_known_what_it_is_to_do_is_asked_to_wait(yard: NodeOfTest) -> None:
+def test_who_asks_before_it_is_known_what_it_is_to_do_is_asked_to_wait(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard, total_steps=100)
     request = messages()["JoinRequest"](rank=messages()["Rank"](job="big"))
     with serving(yard) as socket:
@@ -177,7 +177,7 @@ def test_who_asks_before_it_is_known_what_it_is_to_do_is_asked_to_wait(yard: Nod
         assert process(socket, secret).total_steps == 100
 
 
-def test_a_lease_that_was_told_holds_over_a_restart_without_the_api_server(yard: NodeOfTest) -> None:
+def test_a_lease_that_was_told_holds_over_a_restart_without_the_api_server(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard, total_steps=100, stop_at=40)
     know(yard, secret)
     with serving(yard) as socket:
@@ -198,7 +198,7 @@ def test_a_lease_that_was_told_holds_over_a_restart_without_the_api_server(yard:
         assert yard.task("big-0").status.step == 40
 
 
-def test_what_an_earlier_daemon_knew_is_not_taken_away_before_the_process_speaks_again(yard: NodeOfTest) -> None:
+def test_what_an_earlier_daemon_knew_is_not_taken_away_before_the_process_speaks_again(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard, total_steps=100)
     know(yard, secret)
     with serving(yard) as socket:
@@ -211,7 +211,7 @@ def test_what_an_earlier_daemon_knew_is_not_taken_away_before_the_process_speaks
     assert yard.task("big-0").status.step == 12
 
 
-def test_what_a_process_said_last_is_told_though_nobody_could_be_told_at_that_time(yard: NodeOfTest) -> None:
+def test_what_a_process_said_last_is_told_though_nobody_could_be_told_at_that_time(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard, total_steps=9)
     know(yard, secret)
     with serving(yard) as socket:
@@ -228,7 +228,7 @@ def test_what_a_process_said_last_is_told_though_nobody_could_be_told_at_that_ti
 
 
 def test_a_process_that_is_done_ends_well_though_its_daemon_is_away(
-    yard: NodeOfTest, monkeypatch: pytest.MonkeyPatch
+    yard: DaemonNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = part_of_a_job(yard, total_steps=3)
     know(yard, secret)
@@ -302,7 +302,7 @@ def test_notes_that_nobody_understands_are_none(tmp_path: Path, text: str) -> No
     assert (found.alone, found.wanted) == (None, None)
 
 
-def test_the_first_beat_of_a_session_is_the_daemon_s(yard: NodeOfTest) -> None:
+def test_the_first_beat_of_a_session_is_the_daemon_s(yard: DaemonNode) -> None:
     secret = part_of_a_job(yard)
     know(yard, secret)
     with serving(yard) as socket:
