@@ -96,15 +96,17 @@ class ApiStandIn:
             if (uid and uid in owners) or of_kind:
                 self._note("DELETED", path, self.objects.pop(path))
 
-    def answer(self, method: str, path: str, body: Json) -> tuple[int, Json]:
-        """Carry out a request."""
+    def answer(
+        self, method: str, path: str, body: Json, selects: Callable[[Json], bool] = lambda _: True
+    ) -> tuple[int, Json]:
+        """Carry out a request; a list has what is selected."""
         self.requests.append((method, path, body))
         try:
-            return self._carried_out(method, path, body)
+            return self._carried_out(method, path, body, selects)
         except InvalidError as error:
             return 422, {"message": str(error)}
 
-    def _carried_out(self, method: str, path: str, body: Json) -> tuple[int, Json]:
+    def _carried_out(self, method: str, path: str, body: Json, selects: Callable[[Json], bool]) -> tuple[int, Json]:
         with self.changed:
             try:
                 custom = definition_for(path, self.objects)
@@ -119,7 +121,7 @@ class ApiStandIn:
             if method == "GET" and path not in self.objects and not path.endswith(lists):
                 return 404, {"message": f"{path} not found"}
             if method == "GET":
-                return 200, self.objects.get(path) or self._list(path)
+                return 200, self.objects.get(path) or self._list(path, selects)
             if method == "DELETE" and path in self.objects:
                 self._note("DELETED", path, self.objects.pop(path))
                 return 200, {}
@@ -128,8 +130,8 @@ class ApiStandIn:
                 return 404, {"message": f"{path} not found"}
             return self._change(method, path, body, custom, status=status)
 
-    def _list(self, path: str) -> Json:
-        items = [thing for where, thing in self.objects.items() if is_in(where, path)]
+    def _list(self, path: str, selects: Callable[[Json], bool]) -> Json:
+        items = [thing for where, thing in self.objects.items() if is_in(where, path) and selects(thing)]
         return {"metadata": {"resourceVersion": str(self.version)}, "items": items}
 
     def _create(self, path: str, body: Json) -> tuple[int, Json]:
@@ -172,6 +174,19 @@ def is_in(where: str, folder: str) -> bool:
     return folder in (where.rsplit("/", 1)[0], everywhere.rsplit("/", 1)[0])
 
 
+def selection(query: dict[str, list[str]]) -> Callable[[Json], bool]:
+    """By labels, and by the node of pods, each equal to something."""
+    labels = [each.split("=", 1) for asked in query.get("labelSelector", []) for each in asked.split(",")]
+    nodes = [asked.split("=", 1)[1] for asked in query.get("fieldSelector", []) if asked.startswith("spec.nodeName=")]
+
+    def selects(thing: Json) -> bool:
+        has = thing["metadata"].get("labels") or {}
+        on = (thing.get("spec") or {}).get("nodeName")
+        return all(has.get(key) == value for key, value in labels) and all(on == node for node in nodes)
+
+    return selects
+
+
 def merged(before: Json, change: Json) -> Json:
     """A merge patch."""
     after = deepcopy(before)
@@ -198,7 +213,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         query = parse_qs(asked.query)
         if "watch" in query:
-            self._watch(asked.path, int(query["resourceVersion"][0]))
+            self._watch(asked.path, int(query["resourceVersion"][0]), selection(query))
             return
         failure = self.stand_in.fails(self.command, asked.path)
         if failure == LATE:
@@ -211,7 +226,7 @@ class _Handler(BaseHTTPRequestHandler):
         applied = self.headers.get("Content-Type") == APPLY and asked.path not in self.stand_in.objects
         if applied:
             self.stand_in.put(asked.path, body)
-        status, answer = self.stand_in.answer(self.command, asked.path, body)
+        status, answer = self.stand_in.answer(self.command, asked.path, body, selection(query))
         if failure == 0:
             self.close_connection = True
         else:
@@ -219,7 +234,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815
 
-    def _watch(self, folder: str, version: int) -> None:
+    def _watch(self, folder: str, version: int, selects: Callable[[Json], bool]) -> None:
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
@@ -232,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
                     return
             for number, kind, path, thing in new:
                 version = number
-                if is_in(path, folder):
+                if is_in(path, folder) and selects(thing):
                     self.wfile.write(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
                     self.wfile.flush()
                 elif kind == "STOP":

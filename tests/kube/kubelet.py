@@ -11,7 +11,8 @@ from typing import Any
 import grpc
 from tests.kube.waiting import until
 
-from gpuyard.kube.plugin.messages import HEALTHY, MOST_BYTES, PLUGIN_SERVICE, plugin_messages, pod_messages
+from gpuyard.kube.plugin.messages import HEALTHY, MOST_BYTES, PLUGIN_SERVICE, plugin_messages
+from gpuyard.kube.pod_devices import pod_messages
 
 OPTIONS = (("grpc.max_receive_message_length", MOST_BYTES),)
 

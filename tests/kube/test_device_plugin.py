@@ -23,6 +23,7 @@ from gpuyard.kube.objects import YardGpu, read_node, read_pod
 from gpuyard.kube.plugin.device_plugin import PluginSettings, socket_name
 from gpuyard.kube.plugin.messages import MOST_BYTES
 from gpuyard.kube.plugin.service import GpusNow, PluginService, PodsHere
+from gpuyard.kube.pod_devices import HeldDevices
 from gpuyard.sharing.task_tuning import TaskPlace
 
 
@@ -107,7 +108,9 @@ def test_whole_gpus_are_those_that_were_chosen(yard: NodeOfTest) -> None:
     yard.server.add_pod(pod("a", whole=1, node="n1", devices="1"))
     (answer,) = yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
     assert yard.gpu_of("a", names.WHOLE_GPUS) == {"gpu1"}
-    assert not {"GPUYARD_MEMORY_LIMIT", TASK} & set(answer.envs)
+    assert not {"GPUYARD_MEMORY_LIMIT", SOCKET} & set(answer.envs)
+    assert yard.source.records.find(answer.envs[TASK]) is None  # it shares with nobody, and may say how far it is
+    assert yard.source.records.all()[answer.envs[TASK]] == HeldDevices(names.WHOLE_GPUS, ("gpu1",))
 
 
 def test_a_manifest_of_iadeep_finds_its_variables(yard: NodeOfTest) -> None:

@@ -11,11 +11,13 @@ import json
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import node, pod
 from tests.kube.kubelet import KubeletStandIn
+from tests.kube.node_of_test import DaemonNode, shared_gpu
 from tests.kube.rights import ApiRequest, Grant, grants
 from tests.kube.waiting import until
 
@@ -26,11 +28,13 @@ from gpuyard.kube.extender.running import ExtenderSettings, running_extender
 from gpuyard.kube.install.certificate_job import certificate_job
 from gpuyard.kube.install.installing import make_once
 from gpuyard.kube.install.manifests import manifests, secret_objects
-from gpuyard.kube.install.pods import CERTIFICATES, EXTENDER, PLUGIN, SCHEDULER
+from gpuyard.kube.install.pods import CERTIFICATES, EXTENDER, NODE, PLUGIN, SCHEDULER
 from gpuyard.kube.install.values import Values
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings
 from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
+from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 SPACE = Values().namespace
@@ -98,6 +102,35 @@ def run_plugin(server: ApiStandIn, folder: Path, sockets: Path) -> None:
             plugin._stop_serving()
 
 
+def run_node(server: ApiStandIn, folder: Path) -> None:
+    """It makes objects where none are, mends one, removes one of a GPU that is gone, and hears what a task is to do."""
+    yard = DaemonNode(folder, server)
+    try:
+        with api_of(NODE, server) as api:
+            yard.start(api)
+            for index, memory in ((1, 8), (7, 16)):
+                server.put(SHARED_GPUS.path(f"n1-{index}"), shared_gpu("n1", index, memory))
+            secret = yard.train("a")
+            yard.train("b")
+            unlabelled = TRAINING_TASKS.new("b", TaskWanted("n1", (0,)), namespace="lab")
+            server.put(
+                TRAINING_TASKS.path("b", "lab"), {**unlabelled, "metadata": unlabelled["metadata"] | {"uid": "u"}}
+            )
+            yard.go_on(5)
+            yard.daemon.following.start()
+            until(yard.daemon.following.listed.is_set)
+            server.put(TRAINING_TASKS.path("a", "lab"), stopping(server, "a"))
+            until(lambda: yard.daemon.tasks.tasks[secret].note.wanted == TaskWanted("n1", (0,), stop_at=9))
+            yard.daemon.following.stop()
+    finally:
+        yard.kubelet.stop()
+
+
+def stopping(server: ApiStandIn, name: str) -> dict[str, Any]:
+    thing = server.objects[TRAINING_TASKS.path(name, "lab")]
+    return {**thing, "spec": {**thing["spec"], "stopAt": 9}}
+
+
 def run_certificates(server: ApiStandIn) -> None:
     files = dict.fromkeys(("ca.crt", "tls.crt", "tls.key", "client.crt", "client.key"), b"a certificate")
     with api_of(CERTIFICATES, server) as api:
@@ -116,6 +149,9 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[ApiRequest]
     with api_server() as server, tempfile.TemporaryDirectory(prefix="yard-", dir="/tmp") as sockets:
         run_plugin(server, folder, Path(sockets))
         found[PLUGIN] = asked_by(PLUGIN, server)
+    with api_server() as server, tempfile.TemporaryDirectory(prefix="yard-", dir="/tmp") as sockets:
+        run_node(server, Path(sockets))
+        found[NODE] = asked_by(NODE, server)
     with api_server() as server:
         run_certificates(server)
         found[CERTIFICATES] = asked_by(CERTIFICATES, server)
@@ -126,7 +162,7 @@ def of(account: str) -> list[Grant]:
     return [each for each in INSTALLED if each.account == account]
 
 
-@pytest.mark.parametrize("account", [EXTENDER, PLUGIN, CERTIFICATES])
+@pytest.mark.parametrize("account", [EXTENDER, PLUGIN, NODE, CERTIFICATES])
 def test_all_that_a_part_asks_is_within_its_rules(account: str, heard: dict[str, set[ApiRequest]]) -> None:
     assert heard[account]
     for asked in heard[account]:

@@ -27,6 +27,13 @@ HeartbeatFile = Annotated[
     Path | None,
     typer.Option("--heartbeat", metavar="FILE", help="A file to renew while all works: 'kube alive' looks at it."),
 ]
+NodeName = Annotated[
+    str, typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
+]
+PodResources = Annotated[
+    Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
+]
+POD_RESOURCES = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 TASKS = Path("/var/lib/gpuyard/tasks")
 WAIT_S = 2.0
 
@@ -74,9 +81,7 @@ def extender(
 
 
 def device_plugin(
-    node: Annotated[
-        str, typer.Option(metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
-    ],
+    node: NodeName,
     emulated: Emulated = "",
     real: Real = False,
     libraries: Annotated[
@@ -91,9 +96,7 @@ def device_plugin(
     plugins: Annotated[Path, typer.Option(metavar="DIR", help="Where the kubelet's socket is.")] = Path(
         "/var/lib/kubelet/device-plugins"
     ),
-    pod_resources: Annotated[
-        Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
-    ] = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+    pod_resources: PodResources = POD_RESOURCES,
     out_of_order: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The numbers of GPUs that nobody shall get; may change.")
     ] = None,
@@ -140,30 +143,36 @@ def device_plugin(
 
 
 def node(
+    node: NodeName,
     emulated: Emulated = "",
     real: Real = False,
     tasks: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder of the node: where the device plugin notes tasks.")
     ] = TASKS,
+    pod_resources: PodResources = POD_RESOURCES,
     heartbeat: HeartbeatFile = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
-    import secrets
+    """Hear the tasks of this node, tune the batch sizes of those that share a GPU, and tell the cluster how they are.
 
-    from gpuyard.core.units import GB_OF_GIB
+    Runs until it is ended.
+    """
+    from gpuyard.kube.client.access import find_access
+    from gpuyard.kube.client.api import Api
     from gpuyard.kube.heartbeat import answers_lines, start_beating
-    from gpuyard.kube.plugin.container_gpus import RECORDS, SOCKETS, TASK_SOCKET
-    from gpuyard.kube.task_records import TaskRecords
-    from gpuyard.sharing.task_daemon import TaskDaemon
-    from gpuyard.sharing.task_tuning import NodeTuning
+    from gpuyard.kube.node.running import NodeDaemon, NodeSettings
+    from gpuyard.kube.plugin.container_gpus import NOTES, RECORDS, SOCKETS, STEPS_SOCKET, TASK_SOCKET
 
     _either(emulated, real)
-    memory = {gpu.index: gpu.memory_gib * GB_OF_GIB for gpu in _gpus_of_node(emulated, tasks)}
-    tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
-    with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS).find) as daemon:
-        say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
+    sockets = tasks / SOCKETS
+    settings = NodeSettings(
+        node, tasks / RECORDS, tasks / NOTES, sockets / TASK_SOCKET, sockets / STEPS_SOCKET, pod_resources
+    )
+    api = Api(find_access(kubeconfig))
+    with NodeDaemon(settings, _gpus_of_node(emulated, tasks), api, say).running() as daemon:
+        say(f"tasks are heard in {sockets}")
         if heartbeat is not None:
-            start_beating(heartbeat, lambda: answers_lines(tasks / SOCKETS / TASK_SOCKET))
+            start_beating(heartbeat, lambda: answers_lines(sockets / TASK_SOCKET))
         daemon.run()
 
 

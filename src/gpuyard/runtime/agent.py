@@ -12,29 +12,28 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from gpuyard.client.control import ATTACH, NODE, NODE_CALLS, NODE_TAKES, SCHEDULER, messages
+from gpuyard.client.control import ATTACH, SCHEDULER, messages
 from gpuyard.client.session import ATTEMPT, JOB, RANK, SOCKET, RankName
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.runtime.addresses import AgentSettings, SchedulerAddress, open_channel
-from gpuyard.runtime.admission import Admission, why_not
+from gpuyard.runtime.admission import why_not
 from gpuyard.runtime.control_groups import ControlGroups
 from gpuyard.runtime.cpu_sets import CpuSets, move_session, starting_on, usable_cpus
 from gpuyard.runtime.emulated_gpus import EmulatedMachine
+from gpuyard.runtime.node_service import CallRefusedError, is_behind, serve_node
 from gpuyard.runtime.process_ids import end_all_with
 from gpuyard.runtime.rank_process import RankProcess
 from gpuyard.runtime.task_relay import TaskRelay
-from gpuyard.runtime.wire import rank_name, reader_of, wish_of
+from gpuyard.runtime.wire import rank_name, wish_of
 
 RECONNECT_S = 0.2
-THREADS = 16
 SIGN_OF_LIFE_S = 1.0
 
 
@@ -56,7 +55,7 @@ class RunningRank:
 
     def is_behind(self, told: Any) -> bool:
         """Whether this is an older word than the last one: threads of the agent may hear them in another order."""
-        return self.left or (told.step, told.saves) < (self.progress.step, self.progress.saves)
+        return self.left or is_behind(told, self.progress)
 
 
 @dataclass
@@ -93,7 +92,8 @@ class NodeAgent:
         with self._lock:
             running = self.ranks.get(rank_name(rank))
             if running is None:
-                raise KeyError(f"{rank.job}, attempt {rank.attempt}, rank {rank.rank} is none of this node's")
+                rule = f"{rank.job}, attempt {rank.attempt}, rank {rank.rank} is none of this node's"
+                raise CallRefusedError(grpc.StatusCode.NOT_FOUND, rule)
             if call == "Join":
                 running.progress.joined = True
                 return self._messages["JoinResponse"](
@@ -126,7 +126,7 @@ class NodeAgent:
 
     def run(self) -> None:
         """Serve until the scheduler says that it is over, or nothing was heard of it for longer than a lease."""
-        server = self._serve()
+        server = serve_node(self.settings.socket, lambda call, request, _: self.answer(call, request))
         listener = threading.Thread(target=self._listen, name="scheduler", daemon=True)
         listener.start()
         try:
@@ -146,29 +146,6 @@ class NodeAgent:
             self._machine.close()
             if self._relay is not None:
                 self._relay.close()
-
-    def _serve(self) -> grpc.Server:
-        kinds = self._messages
-
-        def handler(call: str) -> Any:
-            def answer(request: Any, context: grpc.ServicerContext) -> Any:
-                try:
-                    return self.answer(call, request)
-                except KeyError as error:
-                    context.abort(grpc.StatusCode.NOT_FOUND, str(error))
-
-            return grpc.unary_unary_rpc_method_handler(
-                answer, reader_of(kinds[NODE_TAKES[call]]), lambda message: message.SerializeToString()
-            )
-
-        server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[Admission()])
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(NODE, {call: handler(call) for call in NODE_CALLS}),)
-        )
-        Path(self.settings.socket).unlink(missing_ok=True)
-        server.add_insecure_port(f"unix:{self.settings.socket}")
-        server.start()
-        return server
 
     def _listen(self) -> None:
         while not self._over.is_set():

@@ -27,7 +27,8 @@ from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.records import Attempt, JobRecord
 from gpuyard.runtime.reports import RankProgress
-from gpuyard.sharing.task_tuning import NodeTuning, TaskMessage, TaskPlace, TaskSample, read_message
+from gpuyard.sharing.task_messages import TaskMessage, TaskSample, read_message
+from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
 from gpuyard.simulation.multiplex.fitness import check_memory, check_width, smallest_gpu_gb
 from gpuyard.simulation.multiplex.physics import Physics, RunningTask
 

@@ -11,7 +11,8 @@ from secrets import token_hex
 from gpuyard.client.session import RankName
 from gpuyard.client.shared_batch import SOCKET, TASK, BatchWish
 from gpuyard.sharing.task_daemon import TaskDaemon
-from gpuyard.sharing.task_tuning import TaskMessage, TaskPlace
+from gpuyard.sharing.task_messages import TaskMessage
+from gpuyard.sharing.task_tuning import TaskPlace
 
 ANYWHERE = TaskPlace(0, inf)
 """Where a task is and how much memory it has is the scheduler's to know."""

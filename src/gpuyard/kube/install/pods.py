@@ -90,10 +90,14 @@ def plugin(values: Values) -> JsonObject:
 
 
 def node_daemon(values: Values) -> JsonObject:
-    """What tasks of a node speak with: it sees their folder, and nothing else of the node."""
+    """What tasks of a node speak with: it sees their folder, and at the kubelet's socket which pods they are."""
     container = _on_node("node", values, ["kube", "node", *_gpus(values), "--tasks", values.tasks])
-    pod = _pod(values, NODE, container, {"tasks": _folder(values.tasks, writable=True)}, speaks_with_api=False)
-    return pod | _each_node(values)
+    container["env"] = [_from_pod("NODE_NAME", "spec.nodeName"), *container["env"]]
+    places: Places = {
+        "tasks": _folder(values.tasks, writable=True),
+        "pod-resources": _folder(f"{KUBELET}/pod-resources", "Directory"),
+    }
+    return _pod(values, NODE, container, places, speaks_with_api=True) | _each_node(values)
 
 
 def certificate_maker(values: Values) -> JsonObject:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.resources.custom_kinds import GROUP
+from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
+from gpuyard.kube.resources.training_task import TRAINING_TASKS
 
 RBAC = "rbac.authorization.k8s.io"
 
 
-def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[JsonObject]:
+def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str) -> list[JsonObject]:
     """Roles and who has them."""
     return [
         *_role("ClusterRole", extender, extender, namespace, [
@@ -20,6 +23,13 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str) -> list[Js
         *_role("ClusterRole", plugin, plugin, namespace, [
             _rule([""], ["nodes"], ["patch"]),
             _rule([""], ["pods"], ["list", "patch"]),
+        ]),
+        *_role("ClusterRole", node, node, namespace, [
+            _rule([""], ["nodes"], ["get"]),  # with which its GPUs' objects go
+            _rule([""], ["pods"], ["list"]),
+            _rule([GROUP], [TRAINING_TASKS.plural], ["get", "list", "watch", "create", "patch"]),
+            _rule([GROUP], [SHARED_GPUS.plural], ["list", "create", "patch", "delete"]),
+            _rule([GROUP], [f"{each.plural}/status" for each in (SHARED_GPUS, TRAINING_TASKS)], ["patch"]),
         ]),
         *_role("Role", scheduler, scheduler, namespace, _lease(scheduler)),
         # what every kube-scheduler needs, by the roles that Kubernetes itself has for it

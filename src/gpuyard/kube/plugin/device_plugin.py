@@ -14,11 +14,12 @@ import grpc
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.client.node_pods import pods_of_node
 from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
-from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
+from gpuyard.kube.objects import GpuPod, YardGpu, write_gpus
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, held_devices, list_pod_devices, places
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
+from gpuyard.kube.pod_devices import PodDevices, corrections, held_devices, list_pod_devices, places
 
 REGISTER_S = 10.0
 LOOK_S = 1.0
@@ -173,17 +174,10 @@ class DevicePlugin:
     def _pods(self) -> list[GpuPod] | None:
         """The pods of this node that ask for GPUs and have not ended; None where nobody answers."""
         try:
-            answer = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={self._settings.node}")
+            return [pod for pod in pods_of_node(self._api, self._settings.node) if not pod.ended]
         except ApiError as error:
             self._say(f"pods of {self._settings.node} are not known: {error}")
             return None
-        found = []
-        for item in answer.get("items") or []:
-            try:
-                found.append(read_pod(item))
-            except InputError:
-                continue
-        return [pod for pod in found if pod.request and pod.node == self._settings.node and not pod.ended]
 
     def _here(self) -> PodsHere:
         devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
@@ -202,7 +196,7 @@ class DevicePlugin:
         Equal pods that changed places are noted at both of theirs before any is at one alone, so that at no time a GPU
         looks free which somebody has or will get.
         """
-        self._source.keep(ids for containers in devices.values() for ids in containers)
+        self._source.keep(held.ids for containers in devices.values() for held in containers)
         found = corrections(self._pods() or (), devices)
         if all(self._note(pod, {*pod.devices, *there}) for pod, there in found):
             for pod, there in found:
