@@ -200,6 +200,16 @@ def why(
 
 
 @app.command()
+def dashboard() -> None:
+    """Print a Grafana dashboard of the extender's figures, as JSON to import."""
+    import json
+
+    from gpuyard.kube.views.dashboard import dashboard as made
+
+    print(json.dumps(made(), indent=2))
+
+
+@app.command()
 def snapshot(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
     multiplex: Annotated[

@@ -28,7 +28,8 @@ MOST_BYTES = 900_000
 LEAST_ERROR = 0.01
 """No mean is believed to be surer than this: what is measured now always counts a little."""
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 LearntKey = tuple[Mix, tuple[int, ...], str]
 
 
@@ -109,7 +110,10 @@ def write_learnt(learnt: Learnt, unreadable: str = "") -> dict[str, str]:
     mixes = list(learnt.observations)
     while True:
         marks = {name: [each.at, *each.which] for name, each in learnt.marks.items()}
-        data = {OBSERVATIONS: observations_text(InterferenceModel(tuple(mixes))), MARKS: json.dumps(marks, separators=(",", ":"))}
+        data = {
+            OBSERVATIONS: observations_text(InterferenceModel(tuple(mixes))),
+            MARKS: json.dumps(marks, separators=(",", ":")),
+        }
         if unreadable and _size(data) + len(unreadable.encode()) <= MOST_BYTES:
             data[UNREADABLE] = unreadable
         if _size(data) <= MOST_BYTES or not mixes:

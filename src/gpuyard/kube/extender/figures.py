@@ -115,7 +115,7 @@ FIGURES = (
     ),
     ClusterFigure("disputed_pods", "Pods that do not fit where they are", _one(lambda facts: facts.disputed)),
     ClusterFigure(
-        "waiting_pods", "Pods that no node had room for when the scheduler asked, by what they lack", _waiting, ("for",)
+        "waiting_pods", "Pods for which no node had room, by what they lack", _waiting, ("lacks",)
     ),
     ClusterFigure("gpus_by_phase", "GPUs by what their tuners are doing, as nodes say", _phases, ("phase",)),
     ClusterFigure(

@@ -104,7 +104,12 @@ def running_extender(
         Following(api, SHARED_GPUS.folder(), gpus, say),
         Following(api, TRAINING_TASKS.folder(), telling, say),
     ]
-    parts = [AskingAgain(api, state, judge, acts, say), events, telling, learning]
+    parts: list[AskingAgain | EventRecorder | Telling | Learning] = [
+        AskingAgain(api, state, judge, acts, say),
+        events,
+        telling,
+        learning,
+    ]
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
     for each in (*follow, *measured):
         each.start()
