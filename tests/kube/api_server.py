@@ -44,6 +44,8 @@ class ApiStandIn:
         self.late: list[tuple[str, str, Json]] = []
         """Requests that were not carried out yet, though nobody waits for their answers."""
         self.port = 0
+        self.graceful = False
+        """Whether pods that are on a node stay until their node has ended them."""
 
     @cached_property
     def api(self) -> Api:
@@ -123,12 +125,25 @@ class ApiStandIn:
             if method == "GET":
                 return 200, self.objects.get(path) or self._list(path, selects)
             if method == "DELETE" and path in self.objects:
-                self._note("DELETED", path, self.objects.pop(path))
-                return 200, {}
+                return self._delete(path, body)
             path, status = (path.removesuffix(STATUS), True) if path.endswith(STATUS) else (path, False)
             if path not in self.objects:
                 return 404, {"message": f"{path} not found"}
             return self._change(method, path, body, custom, status=status)
+
+    def _delete(self, path: str, body: Json) -> tuple[int, Json]:
+        """Remove an object; a pod that is on a node is only marked where nodes remove their pods themselves."""
+        thing, wanted = deepcopy(self.objects[path]), (body.get("preconditions") or {}).get("uid")
+        if wanted not in (None, thing["metadata"].get("uid")):
+            return 409, {"message": "the object is another one"}
+        ended = (thing.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if not self.graceful or "/pods/" not in path or ended or not (thing.get("spec") or {}).get("nodeName"):
+            self._note("DELETED", path, self.objects.pop(path))
+        else:
+            thing["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+            thing["metadata"] |= {"deletionGracePeriodSeconds": body.get("gracePeriodSeconds", 30)}
+            self._note("MODIFIED", path, thing)
+        return 200, {}
 
     def _list(self, path: str, selects: Callable[[Json], bool]) -> Json:
         items = [thing for where, thing in self.objects.items() if is_in(where, path) and selects(thing)]
@@ -139,8 +154,9 @@ class ApiStandIn:
             return 409, {"message": f"{path} exists"}
         custom = definition_for(path, self.objects)
         fresh = stored(custom, None, body, status=False) if custom else deepcopy(body)
-        if custom:
-            fresh["metadata"].setdefault("uid", f"uid-{self.version + 1}")
+        fresh["metadata"].setdefault("uid", f"uid-{self.version + 1}")
+        if "/pods/" in path:
+            fresh.setdefault("status", {"phase": "Pending"})
         return 201, self._note("ADDED", path, fresh)
 
     def _change(self, method: str, path: str, body: Json, custom: Json | None, *, status: bool) -> tuple[int, Json]:

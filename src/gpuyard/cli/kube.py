@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuyard.cli.kube_jobs import cancel, jobs, submit
 from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
@@ -29,6 +30,9 @@ app.command()(extender)
 app.command()(device_plugin)
 app.command()(node)
 app.command()(alive)
+app.command()(submit)
+app.command()(jobs)
+app.command()(cancel)
 
 ValuesFile = Annotated[
     Path | None, typer.Option("--values", metavar="FILE", help="YAML: what is to differ from the defaults.")
@@ -176,7 +180,7 @@ def _details(task: dict[str, Any]) -> Iterator[str]:
 
 @app.command()
 def why(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.")],
+    pod: Annotated[str, typer.Argument(metavar="POD|JOB", help="NAME, or NAMESPACE/NAME.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME")] = "default",
     multiplex: Annotated[
         str, typer.Option(metavar="NAME", help="The policy of the extender, to say why it refuses.")
@@ -184,9 +188,10 @@ def why(
     system_namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Where gpuyard's own pods are.")] = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Say in words where a pod is and what its node says of it, or why it waits and what would help."""
+    """Say in words where a pod or a gang of pods is and what is known of it, or why it waits and what would help."""
     from gpuyard.kube.install.values import Values
     from gpuyard.kube.judging import PodJudge, sharing_rule
+    from gpuyard.kube.views.gangs import explain_gang, find_gang
     from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.viewing import explain_pod
     from gpuyard.policies.multiplex.interference import InterferenceModel
@@ -194,6 +199,10 @@ def why(
     space, _, name = pod.rpartition("/")
     rule = sharing_rule(multiplex)
     with _api(kubeconfig) as api:
+        gang = find_gang(api, space or namespace, name)
+        if gang is not None:
+            print("\n".join(explain_gang(gang)))
+            return
         judge = PodJudge(rule, read_model(api, system_namespace or Values().namespace, InterferenceModel()))
         for line in explain_pod(api, space or namespace, name, judge):
             print(line)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ import typer
 from gpuyard.cli.output import say
 
 if TYPE_CHECKING:
+    from gpuyard.kube.jobs.controller import JobSettings
     from gpuyard.kube.judging import PodJudge
     from gpuyard.kube.objects import YardGpu
 
@@ -54,6 +57,15 @@ def extender(
     multiplex: Annotated[
         str, typer.Option(metavar="NAME", help="The policy by which tasks share GPUs, as in a simulation.")
     ] = "interference",
+    jobs: Annotated[
+        str, typer.Option(metavar="POLICY", help="Schedule gangs of pods (TrainingJob), too, as in las+tune.")
+    ] = "",
+    round: Annotated[str, typer.Option(metavar="TIME", help="Time between two decisions about gangs.")] = "60s",
+    quota: Annotated[
+        str, typer.Option(metavar="TENANT=GPUS,…", help="Most GPUs that gangs of a tenant may hold.")
+    ] = "",
+    tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a gang is given up.")] = 3,
+    leave: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time for a gang to save and leave.")] = 30.0,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Answer kube-scheduler: which nodes have room for a pod, how good each is, and bind it to a GPU there.
@@ -75,6 +87,8 @@ def extender(
     judge = _judge(multiplex, observations)
     me = f"{socket.gethostname()}-{os.getpid()}"
     settings = ExtenderSettings(host.strip("[]"), int(port), tls, lease_namespace, me, os.environ.get("POD_NAME", ""))
+    if jobs:
+        settings = replace(settings, jobs=_gangs(jobs, round, quota, tries, leave))
     with running_extender(Api(find_access(kubeconfig)), judge, settings, say) as server:
         say(f"answering the scheduler at {'https' if tls else 'http'}://{host}:{server.server_port}")
         signal.pause()
@@ -211,6 +225,25 @@ def _gpus_of_node(emulated: str, tasks: Path) -> Sequence[YardGpu]:
         say(f"waiting for the device plugin, which writes {tasks / FILE}")
         time.sleep(WAIT_S)
     return [as_yard_gpu(index, gpu) for index, gpu in enumerate(found)]
+
+
+def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float) -> JobSettings:
+    from gpuyard.core.errors import InputError
+    from gpuyard.core.units import seconds
+    from gpuyard.kube.jobs.controller import JobSettings
+    from gpuyard.policies.resolve import resolve
+    from gpuyard.profiles import load_zoo
+
+    round_s = seconds(round_time, "round")
+    if round_s <= 0:
+        raise InputError("must be longer than nothing", field="round", value=round_time)
+    quotas = {}
+    for each in filter(None, quota.split(",")):
+        tenant, _, gpus = each.partition("=")
+        if not tenant or not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", gpus) or tenant in quotas:
+            raise InputError("must be TENANT=GPUS, once for each tenant", field="quota", value=each)
+        quotas[tenant] = float(gpus)
+    return JobSettings(resolve(policy), load_zoo(), round_s, quotas, leave_s, tries=tries)
 
 
 def _judge(multiplex: str, observations: Path | None) -> PodJudge:

@@ -58,6 +58,7 @@ class GpuBooks:
         self._where: dict[str, str] = {}
         self._disputes: dict[str, dict[str, str]] = {}
         """By node and uid, why a pod that is there is not in the ledger."""
+        self._promised: frozenset[tuple[str, int]] = frozenset()
         self._views: dict[str, tuple[OpenGpu, ...]] = {}
         self._companies: dict[tuple[tuple[PodOnGpu, ...], str, int], tuple[PodOnGpu, ...]] = {}
         """Companies that were on a GPU of a kind, each as one object."""
@@ -139,6 +140,12 @@ class GpuBooks:
         self._note(placed)
         return placed
 
+    def promise(self, gpus: frozenset[tuple[str, int]]) -> None:
+        """From now on these GPUs, by node and number, are kept for gangs: nobody else is let onto one."""
+        for node, _ in gpus ^ self._promised:
+            self._views.pop(node, None)
+        self._promised = gpus
+
     def open_gpus(self, node: str) -> tuple[OpenGpu, ...]:
         """The GPUs of a node, as whoever places a pod sees them."""
         found = self._views.get(node)
@@ -161,7 +168,8 @@ class GpuBooks:
         taken = sum(each.memory_gib for each in mix)
         disputed = self._disputes.get(node, {})
         touching = (pod.uid for pod in pods if not pod.devices or gpu.index in pod.devices)
-        closed = not gpu.healthy or any(uid in disputed for uid in touching)
+        kept = not gpu.healthy or (node, gpu.index) in self._promised
+        closed = kept or any(uid in disputed for uid in touching)
         free = 0 if closed else max(gpu.memory_gib - taken, 0)
         company = mix, gpu.kind, gpu.memory_gib
         known = self._companies.get(company)

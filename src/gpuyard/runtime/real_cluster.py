@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from gpuyard.core.books import settle
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import GpuyardError, InputError
-from gpuyard.core.grants import Grant
+from gpuyard.core.grants import Grant, Part
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
@@ -33,7 +33,7 @@ from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
 from gpuyard.runtime.commands import Agents, Outbox
-from gpuyard.runtime.history import NEXT_ROUND, History
+from gpuyard.runtime.history import NEXT_ROUND, History, JobStore
 from gpuyard.runtime.job_facts import StartTimes, add_job
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.neighbours import Company, Neighbours
@@ -41,7 +41,6 @@ from gpuyard.runtime.new_jobs import NewJob, words
 from gpuyard.runtime.records import JobRecord, JobState
 from gpuyard.runtime.settling import Patience
 from gpuyard.runtime.standstill import Standstill
-from gpuyard.runtime.store import RunStore
 
 LEAST_START_S = 0.1
 """What a start costs at the least, in seconds of the machine, also while none was seen to its end."""
@@ -80,8 +79,13 @@ class Promises(NamedTuple):
 class RealCluster:
     """Nodes with agents, and jobs with processes. One thread drives it; others use `post` and `ask`."""
 
+    attempts_kind: ClassVar[type[Attempts]] = Attempts
+    """What starts and stops processes, and hears of them."""
+    refuses_wide_jobs: ClassVar[bool] = True
+    """Whether a job is refused that needs more than all nodes have; where nodes come and go it waits."""
+
     def __init__(
-        self, cluster: Cluster, store: RunStore, zoo: Zoo, clock: RunClock, agents: Agents, launching: JobStarts,
+        self, cluster: Cluster, store: JobStore, zoo: Zoo, clock: RunClock, agents: Agents, launching: JobStarts,
         rules: RunRules, patience: Patience, company: Company | None = None,
     ) -> None:  # fmt: skip
         """`company` says what becomes of jobs on one GPU; without it, they are parts of it as their sizes say."""
@@ -91,13 +95,13 @@ class RealCluster:
         self._posted: list[tuple[float, Callable[[float], None]]] = []
         self._numbers = {name: number for number, name in enumerate(self.records)}
         self._iteration_s: dict[str, float] = {}
-        self._history = History(store, cluster, self._numbers, self._iteration_s)
+        self._history = History(store, self._name_gpu(), self._numbers, self._iteration_s)
         self.rows = self._history.rows
         self._outbox = Outbox(agents)
         self._company: Company = company or Neighbours(cluster, zoo)
-        self.promised = _ledger(cluster)
-        self.attempts = Attempts(
-            self.records, _ledger(cluster), self._outbox, launching, self._history, patience, clock.speed
+        self.promised = ledger_of(cluster)
+        self.attempts = self.attempts_kind(
+            self.records, ledger_of(cluster), self._outbox, launching, self._history, patience, clock.speed
         )
         self.attempts.measured = self._company.progressed
         self._standstill = Standstill(self.records, self.attempts, self._history, rules.round_s)
@@ -166,7 +170,9 @@ class RealCluster:
     def _look_up(self, record: JobRecord) -> None:
         """A job's steps, and how long one takes at speed 1."""
         workload = Workload.from_jobs([record.job.counted()], source="jobs")
-        built = build_jobs(workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on)
+        built = build_jobs(
+            workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on, refuse=self.refuses_wide_jobs
+        )
         self._company.look_up(record, built)
         if not record.job.endless:
             record.total_steps = max(round(float(built.iterations[0])), 1)
@@ -293,15 +299,25 @@ class RealCluster:
             now, quotas=dict(rules.quotas), start_cost_s=starts.usual_s, move_cost_s=rules.move_cost_s,
             recorded_on=rules.recorded_on,
         )  # fmt: skip
-        for number, name in enumerate(self.cluster.node_names):
-            kind = self.cluster.kinds[self.cluster.node_kind[number]]
-            up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
-            facts.add_node(name, kind, up=up, changed=changed)
+        self._add_nodes(facts)
         for record in self.active():
             add_job(facts, record, now, starts)
         self.seen = Snapshot.of(facts, self._zoo)
         self._standstill.seen(self.seen)
         return self.seen
+
+    def _add_nodes(self, facts: Facts) -> None:
+        """What there is, and what of it strangers have."""
+        for number, name in enumerate(self.cluster.node_names):
+            kind = self.cluster.kinds[self.cluster.node_kind[number]]
+            up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
+            facts.add_node(name, kind, up=up, changed=changed)
+
+    def _name_gpu(self) -> Callable[[Part], Any]:
+        """By which the rows of a run name GPUs: their numbers in the cluster."""
+        gpus = [int(count) for count in self.cluster.node_gpus]
+        first = {name: sum(gpus[:number]) for number, name in enumerate(self.cluster.node_names)}
+        return lambda part: first[part.node] + int(part.gpu or 0)
 
     @property
     def _start_cost_s(self) -> float:
@@ -350,7 +366,8 @@ class RealCluster:
         self._history.changed(record)
 
 
-def _ledger(cluster: Cluster) -> Ledger:
+def ledger_of(cluster: Cluster) -> Ledger:
+    """A ledger of these nodes, of which nobody holds anything."""
     ledger = Ledger()
     for number, name in enumerate(cluster.node_names):
         ledger.add_node(name, cluster.kinds[cluster.node_kind[number]])

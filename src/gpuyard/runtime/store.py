@@ -98,7 +98,7 @@ class RunStore:
 
     def save(self, records: Iterable[tuple[int, JobRecord]]) -> None:
         """Keep these jobs, each with its position."""
-        rows = [(record.name, number, json.dumps(_as_json(record))) for number, record in records]
+        rows = [(record.name, number, json.dumps(record_as_json(record))) for number, record in records]
         with self.together():
             self._file.executemany("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", rows)
 
@@ -106,7 +106,7 @@ class RunStore:
         """All jobs, in their order."""
         with self._lock:
             rows = self._file.execute("SELECT record FROM jobs ORDER BY number").fetchall()
-        found = (_from_json(json.loads(row[0])) for row in rows)
+        found = (record_from_json(json.loads(row[0])) for row in rows)
         return {record.name: record for record in found}
 
     def add(self, table: str, row: dict[str, Any]) -> None:
@@ -123,11 +123,13 @@ class RunStore:
         return [json.loads(row[0]) for row in found]
 
 
-def _as_json(record: JobRecord) -> dict[str, Any]:
+def record_as_json(record: JobRecord) -> dict[str, Any]:
+    """A job as plain values."""
     return asdict(record)
 
 
-def _from_json(found: dict[str, Any]) -> JobRecord:
+def record_from_json(found: dict[str, Any]) -> JobRecord:
+    """The job that these plain values say."""
     found["job"] = Job(**found["job"])
     found["state"] = JobState(found["state"])
     found["command"] = tuple(found["command"])

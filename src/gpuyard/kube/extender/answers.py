@@ -13,6 +13,7 @@ from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError, LedgerError
 from gpuyard.kube import names
+from gpuyard.kube.binding import binding_of
 from gpuyard.kube.books import OpenGpu, PodOnGpu, on_gpu
 from gpuyard.kube.choosing import cannot_ever, choose, scores, why_no_place
 from gpuyard.kube.client.api import Api, ApiError, pod_path
@@ -181,26 +182,14 @@ class Extender:
 
     def _binding(self, pod: GpuPod) -> JsonObject:
         """The request that sets node and annotations at once."""
-        devices = ",".join(map(str, pod.devices))
-        chosen = {names.DEVICES: devices, names.CHOSEN_AT: str(pod.chosen_at)}
-        return {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {
-                "name": pod.name,
-                "namespace": pod.namespace,
-                "uid": pod.uid,
-                "annotations": {**chosen, **self._as_iadeep(pod, devices)} if pod.devices else {},
-            },
-            "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
-        }
+        return binding_of(pod, self._as_iadeep(pod) if pod.devices else None)
 
-    def _as_iadeep(self, pod: GpuPod, devices: str) -> dict[str, str]:
+    def _as_iadeep(self, pod: GpuPod) -> dict[str, str]:
         """The same in the names that IADeep's tools read."""
         node = self._state.books.node(pod.node)
         memory = {gpu.index: gpu.memory_gib for gpu in node.gpus} if node else {}
         return {
-            names.THEIR_INDEX: devices,
+            names.THEIR_INDEX: ",".join(map(str, pod.devices)),
             names.THEIR_POD: str(pod.request.memory_gib),
             names.THEIR_DEVICE: str(memory.get(pod.devices[0], 0)),
             names.THEIR_ASSIGNED: "false",

@@ -7,10 +7,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
-from gpuyard.kube.client.following import Following
+from gpuyard.kube.client.following import Following, ListFollower
 from gpuyard.kube.client.lease import LeaderLease
 from gpuyard.kube.events import EventRecorder
 from gpuyard.kube.extender.answers import Extender
@@ -21,6 +22,7 @@ from gpuyard.kube.extender.learning import Learning, SharedGpuList
 from gpuyard.kube.extender.metrics import ExtenderMetrics
 from gpuyard.kube.extender.server import ExtenderServer
 from gpuyard.kube.extender.telling import Telling
+from gpuyard.kube.jobs.controller import GangController, JobSettings
 from gpuyard.kube.judging import PodJudge
 from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
 from gpuyard.kube.resources.training_task import TRAINING_TASKS
@@ -42,6 +44,23 @@ class ExtenderSettings:
     identity: str = ""
     pod: str = ""
     """The pod of this replica, which is marked while it leads; empty: there is none."""
+    jobs: JobSettings | None = None
+    """How gangs of pods are scheduled; None: nobody here does that."""
+
+
+@dataclass(frozen=True)
+class _All:
+    """Several who are told of one list."""
+
+    followers: tuple[ListFollower, ...]
+
+    def replace(self, items: list[dict[str, Any]]) -> None:
+        for each in self.followers:
+            each.replace(items)
+
+    def change(self, item: dict[str, Any], *, gone: bool) -> None:
+        for each in self.followers:
+            each.change(item, gone=gone)
 
 
 @contextmanager
@@ -50,7 +69,12 @@ def running_extender(
 ) -> Iterator[ExtenderServer]:
     """An extender that answers until the block ends."""
     state = ClusterState(say)
-    follow = [Following(api, NODES, state.of_nodes, say), Following(api, PODS, state.of_pods, say)]
+    gangs = GangController(api, state, settings.jobs, say) if settings.jobs is not None else None
+    lists: dict[str, ListFollower] = {NODES: state.of_nodes, PODS: state.of_pods}
+    if gangs is not None:
+        lists |= {NODES: _All((state.of_nodes, gangs.of_nodes)), PODS: _All((state.of_pods, gangs.of_pods))}
+        lists |= gangs.own_lists
+    follow = [Following(api, path, follower, say) for path, follower in lists.items()]
 
     def began() -> None:
         """Another replica led until now: know all that it did before deciding anything."""
@@ -76,8 +100,12 @@ def running_extender(
     def missing() -> str:
         return "" if all(each.listed.is_set() for each in follow) else "the cluster has not been listed yet"
 
-    def acts() -> bool:
+    def decides() -> bool:
         return leads() and not missing()
+
+    def acts() -> bool:
+        """Nobody is bound before it is known which GPUs gangs are to have."""
+        return decides() and (gangs is None or gangs.ready)
 
     events, gpus = EventRecorder(api, say), SharedGpuList()
     telling = Telling(events, state, judge, acts)
@@ -118,6 +146,8 @@ def running_extender(
     thread.start()
     for part in parts:
         part.start()
+    if gangs is not None:
+        gangs.start(decides)
     try:
         yield server
     finally:
@@ -127,6 +157,8 @@ def running_extender(
             lease.stop()
         for part in parts:
             part.stop()
+        if gangs is not None:
+            gangs.stop()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -24,7 +24,7 @@ def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = 
         *definitions(),
         object_of("v1", "Namespace", values.namespace, None),
         *(account(name, values) for name in (EXTENDER, SCHEDULER, PLUGIN, NODE)),
-        *roles(values.namespace, EXTENDER, SCHEDULER, PLUGIN, NODE),
+        *roles(values.namespace, EXTENDER, SCHEDULER, PLUGIN, NODE, gangs=bool(values.jobs)),
         *(secret_objects(values, secrets) if secrets else []),
         object_of("v1", "ConfigMap", SCHEDULER, values, data={"config.yaml": scheduler_config(values, minor, TLS)}),
         _service(values),

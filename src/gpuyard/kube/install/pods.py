@@ -27,6 +27,8 @@ def extender(values: Values) -> JsonObject:
     arguments = [
         *("kube", "extender", "--listen", values.listen, "--lease-namespace", values.namespace),
         *("--multiplex", values.multiplex),
+        *(("--jobs", values.jobs, "--round", f"{values.jobsRound:g}") if values.jobs else ()),
+        *(("--quota", values.jobsQuotas) if values.jobs and values.jobsQuotas else ()),
         *("--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key", "--client-ca", f"{TLS}/ca.crt"),
     ]
     container = {

@@ -11,7 +11,9 @@ from gpuyard.kube.resources.training_task import TRAINING_TASKS
 RBAC = "rbac.authorization.k8s.io"
 
 
-def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str) -> list[JsonObject]:
+def roles(
+    namespace: str, extender: str, scheduler: str, plugin: str, node: str, *, gangs: bool = False
+) -> list[JsonObject]:
     """Roles and who has them."""
     return [
         *_role("ClusterRole", extender, extender, namespace, [
@@ -21,6 +23,7 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str)
             _rule([""], ["pods"], ["patch"]),  # the mark by which the scheduler asks again
             _rule([""], ["events"], ["create", "patch"]),
             _rule([GROUP], [SHARED_GPUS.plural, TRAINING_TASKS.plural], ["list", "watch"]),
+            *(_of_gangs() if gangs else []),
         ]),
         *_role("Role", extender, extender, namespace, [
             *_own("coordination.k8s.io", "leases", extender),
@@ -43,6 +46,16 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str)
         _bind("ClusterRole", "system:volume-scheduler", f"{scheduler}-volumes", scheduler, namespace),
         _bind("Role", "extension-apiserver-authentication-reader", scheduler, scheduler, namespace, "kube-system"),
     ]  # fmt: skip
+
+
+def _of_gangs() -> list[JsonObject]:
+    """What it takes to start, stop and follow gangs of pods."""
+    return [
+        _rule([""], ["pods"], ["create", "delete"]),
+        _rule([GROUP], ["trainingjobs"], ["list", "watch"]),
+        _rule([GROUP], ["trainingjobs/status"], ["patch"]),
+        _rule([GROUP], ["trainingtasks"], ["get", "create", "patch"]),
+    ]
 
 
 def role_of_certificates(namespace: str, account: str, secrets: list[str]) -> list[JsonObject]:

@@ -48,6 +48,12 @@ class Values:
     """The nodes that have GPUs, by their labels."""
     multiplex: str = "interference"
     """The policy by which tasks share GPUs."""
+    jobs: str = ""
+    """The policy by which gangs of pods (TrainingJob) are scheduled, as las+tune; empty: they are not."""
+    jobsRound: float = 60.0  # noqa: N815
+    """Seconds between two decisions about gangs."""
+    jobsQuotas: str = ""  # noqa: N815
+    """Most GPUs that gangs of tenants may hold, as in research=16,teaching=4."""
     replicas: int = 2
     """Of the extender and of the scheduler: one leads, the others wait."""
     hostNetwork: bool = False  # noqa: N815
