@@ -168,6 +168,13 @@ class GangYard:
         node["status"]["conditions"] = [{"type": "Ready", "status": "True" if ready else "Unknown"}]
         self.server.add_node(node)
 
+    def remove_node(self, name: str) -> None:
+        """A node is taken out of the cluster, and Kubernetes removes its pods."""
+        self.server.remove(f"/api/v1/nodes/{name}")
+        for pod in self.pods():
+            if pod["spec"].get("nodeName") == name:
+                self.server.remove(f"/api/v1/namespaces/lab/pods/{pod['metadata']['name']}")
+
     def submit(self, name: str, gpus: int = 1, *, iterations: int = 100, **spec: Any) -> None:
         """Create a TrainingJob."""
         template = {"spec": {"containers": [{"name": "train", "image": "trainer"}]}}

@@ -114,6 +114,27 @@ def test_a_gang_whose_node_is_lost_goes_on_elsewhere() -> None:
     assert yard.phases() == {"train": "Succeeded"}
 
 
+def test_a_gang_whose_node_is_removed_goes_on_where_there_is_one() -> None:
+    yard = yard_of()
+    yard.submit("train", 2, iterations=300)
+    yard.clock.at(100.0, lambda: yard.remove_node("n1"))
+    yard.clock.at(300.0, lambda: yard.add_node("n2", 4))
+    yard.run()
+    assert yard.phases() == {"train": "Succeeded"}
+    assert yard.job("train")["attempts"][0]["ended"] == "failed"
+
+
+def test_what_ended_while_nobody_looked_has_ended_as_it_did() -> None:
+    yard = yard_of(tells_steps=False)
+    yard.submit("train", 1, iterations=50)
+    yard.run(until=30.0)
+    while yard.clock.now() < 200.0:
+        yard.clock.wait(None, 200.0)  # type: ignore[arg-type]
+    yard.start_controller()
+    yard.run()
+    assert (yard.job("train")["phase"], yard.job("train")["attempt"]) == ("Succeeded", 1)
+
+
 def test_a_pod_that_somebody_deletes_costs_its_gang_an_attempt_and_no_blame() -> None:
     yard = yard_of()
     yard.submit("train", 2, iterations=300)
@@ -308,3 +329,4 @@ def test_every_job_ends_however_often_the_controller_dies(
     assert len(made) == len(set(made))
     yard.check()
     assert not yard.state.books.holdings()
+    assert {each["status"]["phase"] for each in yard.pods()} <= {"Succeeded", "Failed"}

@@ -128,8 +128,9 @@ class GangController:
             try:
                 if decides():
                     self.decide_while(decides)
-            except GpuyardError as error:
-                self._say(f"gangs wait: {error}")
+            except Exception as error:  # whatever it is, pods go on, and another world is made of what is there
+                told = str(error) if isinstance(error, GpuyardError) else repr(error)
+                self._say(f"gangs wait: {told}")
                 self._over.wait(AGAIN_S)
             self._over.wait(LOOK_S)
 
@@ -142,7 +143,7 @@ class GangController:
             if world is not None:
                 control(world, partial(decide, settings.policy))
         finally:
-            self.ready = False
+            self.ready = self.ready and leads()  # what was promised to gangs is kept while nobody else leads
             for inbox in (self._nodes, self._pods, self._jobs, self._tasks):
                 inbox.connect(None)  # type: ignore[attr-defined]
 

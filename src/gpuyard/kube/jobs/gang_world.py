@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Protocol
 
 from gpuyard.client.session import RankName
 from gpuyard.core.books import settle
-from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.kube.books import GpuBooks
@@ -33,6 +32,7 @@ from gpuyard.policies.facts import Facts
 from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
+from gpuyard.runtime.commands import KillRanks
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.real_cluster import Promises, RealCluster, RunRules, ledger_of
 from gpuyard.runtime.records import JobRecord, JobState
@@ -81,7 +81,8 @@ class GangWorld(RealCluster):
             save_every_s=launching.save_every_s, leads=leads,
         )  # fmt: skip
         self.statuses.runs, self.statuses.places = self.fleet.all_run, self._places
-        cluster = self._look_at_nodes()
+        self._gangs = self._present()
+        cluster = cluster_of(self._gangs.values())
         if cluster is None:
             raise InputError("has no GPUs of gpuyard", field="cluster")
         super().__init__(cluster, self.statuses, zoo, clock, self.fleet, launching, rules, patience)
@@ -102,16 +103,19 @@ class GangWorld(RealCluster):
         for thing, arrival_s in things:
             self.hear_job(thing, arrival_s)
         self._renew(now)
+        for pod in list(self._all_pods.values()):
+            if pod.gang is not None and not pod.gang.ended and not self._is_ours(pod):
+                self.fleet.tell(pod.node, KillRanks(pod.gang.rank.job, pod.gang.rank.attempt))
         self._tell_books()
 
     def _join(self, name: str, now: float) -> None:
         """Take up what runs on a node: pods of attempts that nobody knows are ended, and what is missing has ended."""
         here = [pod for pod in self.fleet.pods.values() if pod.node == self._gangs[name].node]
-        running = [progress_of(pod.rank, self._task(pod)) for pod in here if not pod.ended]
-        self.attempts.joined(name, running, [], now)
         for pod in here:
             if pod.ended:
                 self._exit_of(pod, now)
+        running = [progress_of(pod.rank, self._task(pod)) for pod in here if not pod.ended]
+        self.attempts.joined(name, running, [], now)
 
     def hear_job(self, thing: TrainingJob, arrival_s: float) -> None:
         """A TrainingJob has come, or is another one now."""
@@ -258,30 +262,29 @@ class GangWorld(RealCluster):
         attempt = record.attempt if record is not None else None
         return attempt is not None and pod.gang is not None and attempt.number == pod.gang.rank.attempt
 
-    def _look_at_nodes(self) -> Cluster | None:
+    def _present(self) -> dict[str, GangNode]:
+        """The nodes that there are, with what strangers leave of them."""
         taken = self._strangers()
-        found = [
-            gang
+        return {
+            gang.name: gang
             for name in sorted(self._nodes)
             for gang in gang_nodes(self._nodes[name], taken.get(name, BesideGpus()))
-        ]
-        self._gangs = {each.name: each for each in found}
-        return cluster_of(found)
+        }
 
     def _renew(self, now: float) -> None:
         """Let ledgers know the nodes as they are; who holds something of a node that is gone has lost it."""
         if not self._stale and not self._silent:
             return
-        self._stale, before = False, self._gangs
-        self._look_at_nodes()
-        for name, gang in before.items():
-            there = self._gangs.get(name)
+        self._stale, present = False, self._present()
+        for name, gang in self._gangs.items():
+            there = present.get(name)
             lost = there is None or there.gpus != gang.gpus or self._is_silent(gang, now)
             if lost and name in self.attempts.attached:
                 self._lost.add(name)
                 self.node_lost(name, now)
         for name, least in on_nodes(self._grants()).items():  # those who hold something keep it
-            self._gangs[name] = _at_least(self._gangs.get(name) or before[name], least)
+            present[name] = _at_least(present.get(name) or self._gangs[name], least)
+        self._gangs = present
         found = cluster_of(self._gangs.values())
         if found is not None and found != self.cluster:
             self.cluster = found
@@ -335,6 +338,10 @@ class GangWorld(RealCluster):
 
     def _over(self) -> bool:
         return not self._leads()
+
+    def active(self) -> list[JobRecord]:
+        """Those who are decided about: nobody while there is no node with GPUs."""
+        return super().active() if self._gangs else []
 
     def _add_nodes(self, facts: Facts) -> None:
         """Nodes with what strangers leave of them; GPUs that are shared or closed count as taken."""
