@@ -6,11 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from testbed.cluster import until
-from testbed.yard import Yard
-
 from gpuyard.kube.client.api import ApiError
 from gpuyard.kube.resources.training_job import TRAINING_JOBS
+from testbed.cluster import until
+from testbed.yard import Yard
 
 JOBS = TRAINING_JOBS.folder("default")
 

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,17 +12,10 @@ rank, world, steps = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int
 saved = Path(os.environ["GPUYARD_CHECKPOINTS"]) / "step"
 step = int(saved.read_text()) if saved.exists() else 0
 port = int(os.environ["MASTER_PORT"])
-ending = False
-
-
-def end(_number, _frame):
-    global ending
-    ending = True
-
-
-signal.signal(signal.SIGTERM, end)
+ending = threading.Event()
+signal.signal(signal.SIGTERM, lambda _number, _frame: ending.set())
 if rank == 0:
-    with socket.create_server(("0.0.0.0", port)) as server:  # noqa: S104 - in a pod
+    with socket.create_server(("0.0.0.0", port)) as server:
         others = [server.accept()[0] for _ in range(world - 1)]
 else:
     while True:
@@ -31,8 +25,7 @@ else:
         except OSError:
             time.sleep(0.2)
 print(f"rank {rank} of {world} begins after {step} steps", flush=True)
-while step < steps and not ending:
-    time.sleep(0.05)
+while step < steps and not ending.wait(0.05):
     step += 1
 if rank == 0:
     saved.write_text(str(step))

@@ -18,11 +18,12 @@ from typer.testing import CliRunner
 from gpuyard.cli.kube import app
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import Grant, Part
+from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.extender.running import ExtenderSettings, running_extender
 from gpuyard.kube.install.manifests import manifests
 from gpuyard.kube.install.pods import EXTENDER
 from gpuyard.kube.install.values import Values
-from gpuyard.kube.jobs.amounts import BesideGpus, quantity, requests_of, without_resizes
+from gpuyard.kube.jobs.amounts import without_resizes
 from gpuyard.kube.jobs.controller import JobSettings
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.resources.definitions import definitions
@@ -160,31 +161,6 @@ def test_only_an_installation_with_gangs_has_their_rights() -> None:
     ]
     command = extender["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[command.index("--jobs") :][:6] == ["--jobs", "las+tune", "--round", "60", "--quota", "a=2"]
-
-
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("250m", 0.25),
-        ("2", 2.0),
-        (3, 3.0),
-        ("1.5Gi", 1.5 * 2**30),
-        ("2e3", 2000.0),
-        ("1G", 1e9),
-        ("x", 0.0),
-        ("-1", 0.0),
-    ],
-)
-def test_quantities_are_read_as_kubernetes_writes_them(written: object, value: float) -> None:
-    assert quantity(written) == pytest.approx(value)
-
-
-def test_a_pod_takes_what_its_containers_need_together_or_more_while_it_is_made_ready() -> None:
-    def container(cpu: str, memory: str) -> dict[str, Any]:
-        return {"resources": {"requests": {"cpu": cpu}, "limits": {"cpu": "9", "memory": memory}}}
-
-    spec = {"containers": [container("1", "2G"), container("500m", "1G")], "initContainers": [container("1", "8G")]}
-    assert requests_of(spec) == BesideGpus(1.5, 8.0)
 
 
 def grant(job: str, gpu: int, cpus: float, node: str = "n1") -> Grant:

@@ -1,62 +1,14 @@
-"""CPUs and memory of nodes and pods, and who keeps what of them: pods cannot be given other amounts while they run."""
+"""Who keeps which CPUs and memory: pods cannot be given other amounts while they run."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from gpuyard.core.grants import Grant, Part
-from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.amounts import BesideGpus
 
 SLACK = 1e-6
-_SCALES = {
-    "": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18,
-    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)},
-}  # fmt: skip
-
-
-class BesideGpus(NamedTuple):
-    """CPUs and GB of memory."""
-
-    cpus: float = 0.0
-    memory_gb: float = 0.0
-
-    def plus(self, other: BesideGpus) -> BesideGpus:
-        """Both together."""
-        return BesideGpus(self.cpus + other.cpus, self.memory_gb + other.memory_gb)
-
-
-def quantity(written: Any) -> float:
-    """A quantity as Kubernetes writes it; 0 where none is written, or nonsense."""
-    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,2})?)([numkMGTPE]|[KMGTPE]i|)", str(written))
-    return float(found[1]) * _SCALES[found[2]] if found else 0.0
-
-
-def amounts_of(resources: Mapping[str, Any] | None) -> BesideGpus:
-    """What a mapping of resources says of CPUs and memory."""
-    found = resources or {}
-    return BesideGpus(quantity(found.get("cpu", 0)), quantity(found.get("memory", 0)) / 1e9)
-
-
-def requests_of(pod_spec: JsonObject) -> BesideGpus:
-    """What a pod takes of its node: all its containers together, or more while it is made ready."""
-    together = _requests(pod_spec.get("containers"))
-    first = [_request(each) for each in pod_spec.get("initContainers") or ()]
-    most = BesideGpus(*(max([each, *others]) for each, *others in zip(together, *first, strict=True)))
-    return most.plus(amounts_of(pod_spec.get("overhead")))
-
-
-def _requests(containers: Any) -> BesideGpus:
-    found = BesideGpus()
-    for each in containers or ():
-        found = found.plus(_request(each))
-    return found
-
-
-def _request(container: Mapping[str, Any]) -> BesideGpus:
-    resources = container.get("resources") or {}
-    return amounts_of({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
 def without_resizes(

@@ -12,13 +12,14 @@ from threading import Condition
 from typing import Any
 
 from gpuyard.core.errors import GpuyardError
+from gpuyard.kube.amounts import made_s
 from gpuyard.kube.client.api import Api
 from gpuyard.kube.client.following import ListFollower
 from gpuyard.kube.jobs.gang_pods import PodOfNode, read_pod_of_node
 from gpuyard.kube.jobs.gang_world import GangWorld, SharedBooks
 from gpuyard.kube.jobs.inbox import Inbox
 from gpuyard.kube.jobs.nodes import KubeNode, read_kube_node
-from gpuyard.kube.resources.training_job import TRAINING_JOBS, TrainingJob, created_s
+from gpuyard.kube.resources.training_job import TRAINING_JOBS, TrainingJob
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TrainingTask
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
@@ -87,7 +88,9 @@ class GangController:
         self._clock = clock or DayClock()
         self._nodes: Inbox[KubeNode] = Inbox(read_kube_node)
         self._pods: Inbox[PodOfNode] = Inbox(read_pod_of_node)
-        self._jobs: Inbox[tuple[TrainingJob, float]] = Inbox(lambda item: (TRAINING_JOBS.read(item), created_s(item)))
+        self._jobs: Inbox[tuple[TrainingJob, float]] = Inbox(
+            lambda item: (TRAINING_JOBS.read(item), made_s(item["metadata"]) or 0.0)
+        )
         self._tasks: Inbox[TrainingTask] = Inbox(TRAINING_TASKS.read)
         self.ready = False
         """Whether the books know what is promised to gangs: before that nobody who shares is to be bound."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SPEED, WORLD_SIZE, RankName
 from gpuyard.kube import names
-from gpuyard.kube.jobs.amounts import BesideGpus, requests_of
+from gpuyard.kube.amounts import BesideGpus, pod_amounts
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.resources.custom_kinds import GROUP, VERSION
 from gpuyard.kube.resources.training_job import TRAINING_JOBS, TrainingJob, folder_of, job_id
@@ -72,7 +72,7 @@ def read_pod_of_node(item: Mapping[str, Any]) -> PodOfNode:
     metadata, spec, status = item.get("metadata") or {}, item.get("spec") or {}, item.get("status") or {}
     gang = _gang_pod(metadata, spec, status)
     ended = status.get("phase") in ("Succeeded", "Failed")
-    beside = BesideGpus() if ended else requests_of(dict(spec))
+    beside = BesideGpus() if ended else pod_amounts(item)
     return PodOfNode(str(metadata.get("uid", "")), str(spec.get("nodeName") or ""), beside, gang)
 
 

@@ -15,9 +15,10 @@ from gpuyard.client.session import RankName
 from gpuyard.core.books import settle
 from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import Grant, Part
+from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.books import GpuBooks
 from gpuyard.kube.client.api import Api
-from gpuyard.kube.jobs.amounts import BesideGpus, on_nodes, without_resizes
+from gpuyard.kube.jobs.amounts import on_nodes, without_resizes
 from gpuyard.kube.jobs.gang_attempts import GangAttempts
 from gpuyard.kube.jobs.gang_pods import GangPod, PodOfNode, exit_of, progress_of
 from gpuyard.kube.jobs.job_statuses import JobStatuses

@@ -8,7 +8,7 @@ from typing import Any
 
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
 from gpuyard.core.units import GB_OF_GIB
-from gpuyard.kube.jobs.amounts import BesideGpus, amounts_of
+from gpuyard.kube.amounts import BesideGpus, node_amounts
 from gpuyard.kube.objects import YardGpu, YardNode, read_node
 from gpuyard.profiles.gpus import gpu_kind
 
@@ -47,7 +47,7 @@ def read_kube_node(item: Mapping[str, Any]) -> KubeNode:
     status, spec = item.get("status") or {}, item.get("spec") or {}
     conditions = {str(each.get("type")): each.get("status") for each in status.get("conditions") or ()}
     return KubeNode(
-        read_node(item), amounts_of(status.get("allocatable")), conditions.get("Ready") == "True",
+        read_node(item), node_amounts(item) or BesideGpus(), conditions.get("Ready") == "True",
         not spec.get("unschedulable"),
     )  # fmt: skip
 

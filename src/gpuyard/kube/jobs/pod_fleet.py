@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from gpuyard.client.session import RankName
 from gpuyard.core.grants import Part
+from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.binding import binding_of
 from gpuyard.kube.client.api import Api, ApiError, pod_path
-from gpuyard.kube.jobs.amounts import BesideGpus
 from gpuyard.kube.jobs.gang_pods import MASTER, GangPod, make_pod
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.objects import read_pod

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from math import isnan, nan
 from typing import Annotated, Any
 
@@ -91,14 +90,6 @@ TRAINING_JOBS = CustomKind(
         Column("Why", ".status.message", wide=True),
     ),
 )
-
-
-def created_s(item: Mapping[str, Any]) -> float:
-    """When an object came, in seconds since 1970; 0 where nobody says."""
-    try:
-        return datetime.fromisoformat(str((item.get("metadata") or {}).get("creationTimestamp"))).timestamp()
-    except ValueError:
-        return 0.0
 
 
 def job_id(thing: TrainingJob) -> str:
