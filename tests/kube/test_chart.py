@@ -152,6 +152,14 @@ def test_a_folder_that_is_there_is_left_as_it_is(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["mine"]
 
 
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot be written"):
+        write_chart(tmp_path / "file" / "chart")
+    write_chart(tmp_path / "new" / "chart")
+    assert [each.name for each in (tmp_path / "new").iterdir()] == ["chart"]
+
+
 def test_the_job_s_rights_end_with_it_and_no_key_is_in_the_chart() -> None:
     made = certificate_job(Values())
     assert {each["metadata"]["annotations"]["helm.sh/hook-delete-policy"] for each in made} == {

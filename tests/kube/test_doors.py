@@ -245,7 +245,7 @@ def test_a_task_with_a_secret_that_nobody_noted_is_not_heard(
     daemon: tuple[Path, TaskRecords, NodeTuning], secret: str
 ) -> None:
     path, records, tuning = daemon
-    records.add(["gpu0-0"])
+    records.add(names.MEMORY, ["gpu0-0"])
     answers = lines_answered(path, said_as(secret), said_as(secret))
     assert [set(each) for each in answers] == [{"error"}]  # and the connection is over
     assert all(row["tasks"] == 0 for row in tuning.rows())
@@ -253,7 +253,7 @@ def test_a_task_with_a_secret_that_nobody_noted_is_not_heard(
 
 def test_a_task_cannot_go_on_as_another_one(daemon: tuple[Path, TaskRecords, NodeTuning]) -> None:
     path, records, _ = daemon
-    mine, other = records.add(["gpu0-0"]), records.add(["gpu0-1"])
+    mine, other = records.add(names.MEMORY, ["gpu0-0"]), records.add(names.MEMORY, ["gpu0-1"])
     answers = lines_answered(path, said_as(mine), said_as(other))
     assert [set(each) for each in answers] == [{"wish"}, {"error"}]
 
@@ -264,7 +264,7 @@ def test_nonsense_at_the_node_s_socket_is_answered_by_an_error_and_harms_nobody(
 ) -> None:
     path, records, _ = daemon
     assert [set(each) for each in lines_answered(path, line)] == [{"error"}]
-    assert [set(each) for each in lines_answered(path, said_as(records.add(["gpu0-0"])))] == [{"wish"}]
+    assert [set(each) for each in lines_answered(path, said_as(records.add(names.MEMORY, ["gpu0-0"])))] == [{"wish"}]
 
 
 # What is said and written

@@ -19,20 +19,25 @@ from tests.kube.builders import node, pod
 from tests.kube.kubelet import KubeletStandIn
 from tests.kube.node_of_test import DaemonNode, shared_gpu
 from tests.kube.rights import ApiRequest, Grant, grants
+from tests.kube.test_learning import mix
+from tests.kube.test_learning import shared_gpu as measured_gpu
 from tests.kube.waiting import until
 
 from gpuyard.kube import names
 from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.client.api import Api
+from gpuyard.kube.events import AGAIN_S, EventRecorder, ObjectRef
+from gpuyard.kube.extender.learning import Learning, SharedGpuList
 from gpuyard.kube.extender.running import ExtenderSettings, running_extender
 from gpuyard.kube.install.certificate_job import certificate_job
-from gpuyard.kube.install.installing import make_once
+from gpuyard.kube.install.installing import apply_all, make_once
 from gpuyard.kube.install.manifests import manifests, secret_objects
 from gpuyard.kube.install.pods import CERTIFICATES, EXTENDER, NODE, PLUGIN, SCHEDULER
 from gpuyard.kube.install.values import Values
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings
 from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.resources.definitions import definitions
 from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
 from gpuyard.policies.multiplex.interference import InterferenceModel
@@ -53,6 +58,7 @@ def api_of(account: str, server: ApiStandIn) -> closing[Api]:
 
 def run_extender(server: ApiStandIn) -> None:
     """It takes the lead and renews it, sees pods come, binds one, another whose answer is lost, and marks one."""
+    apply_all(server.api, definitions())
     server.add_node(node("n1", 16))
     server.add_pod({"metadata": {"name": "me", "namespace": SPACE, "uid": "me"}, "spec": {}, "status": {}})
     judge = PodJudge(sharing_rule("interference"), InterferenceModel())
@@ -81,6 +87,23 @@ def run_extender(server: ApiStandIn) -> None:
         until(lambda: names.ASKED_AGAIN in (server.pod("b")["metadata"].get("labels") or {}))
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/gpuyard-extender"
         until(lambda: ("PUT", leases) in [(method, path) for method, path, _ in server.requests])
+        watched = {SHARED_GPUS.plural, TRAINING_TASKS.plural}
+        until(lambda: watched <= {each.resource for each in asked_by(EXTENDER, server) if each.verb == "watch"})
+
+
+def run_what_is_learnt_and_told(server: ApiStandIn) -> None:
+    """Parts of the extender that wait for long: what was measured is kept, and again; an event is told, and again."""
+    judge, gpus, now = PodJudge(sharing_rule("interference"), InterferenceModel()), SharedGpuList(), [0.0]
+    with api_of(EXTENDER, server) as api:
+        learning = Learning(api, SPACE, judge, gpus, lambda: True, print)
+        for second in (1, 2):
+            gpus.change(measured_gpu("n1-0", mix(second)), gone=False)
+            learning.step()
+        recorder = EventRecorder(api, print, clock=lambda: now[0], wall=lambda: now[0])
+        for _ in range(2):
+            recorder.tell(ObjectRef("Pod", "a", "lab", "uid-a"), "NoGpu", "all are taken")
+            recorder.step()
+            now[0] += AGAIN_S + 1
 
 
 def run_plugin(server: ApiStandIn, folder: Path, sockets: Path) -> None:
@@ -145,6 +168,7 @@ def heard(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[ApiRequest]
     folder = tmp_path_factory.mktemp("plugin")
     with api_server() as server:
         run_extender(server)
+        run_what_is_learnt_and_told(server)
         found[EXTENDER] = asked_by(EXTENDER, server)
     with api_server() as server, tempfile.TemporaryDirectory(prefix="yard-", dir="/tmp") as sockets:
         run_plugin(server, folder, Path(sockets))

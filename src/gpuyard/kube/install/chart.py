@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
@@ -189,9 +190,14 @@ def write_chart(folder: Path) -> None:
     """Write the chart; InputError where the folder is there already, and then nothing is changed."""
     if folder.exists():
         raise InputError("is there already", file=folder, hint="Remove it, or name another folder")
-    beside = folder.with_name(f".{folder.name}.making")
-    for name, content in chart_files().items():
-        file = beside / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content)
-    beside.rename(folder)
+    files = chart_files()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as beside:
+            made = Path(beside) / folder.name
+            for name, content in files.items():
+                (made / name).parent.mkdir(parents=True, exist_ok=True)
+                (made / name).write_text(content)
+            made.rename(folder)
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}", file=folder) from None
