@@ -24,7 +24,7 @@ LATE = -1
 """...and this one before it is carried out."""
 
 
-LISTS = ("/nodes", "/pods")
+LISTS = ("/nodes", "/pods", "/events")
 STATUS = "/status"
 PRECONDITIONS = ("resourceVersion", "uid")
 

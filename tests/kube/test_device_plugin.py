@@ -90,12 +90,16 @@ def test_what_was_given_away_under_one_resource_is_not_given_again_under_another
     for resource, size in ((names.WHOLE_GPUS, 2), (names.THEIR_MEMORY, 30)):
         yard.kubelet.wait_for(resource, size)
     first = (names.WHOLE_GPUS, 1) if second[0] != names.WHOLE_GPUS else (names.MEMORY, 4)
-    yard.kubelet.admit("a", *first)
-    yard.kubelet.admit("b", *second)
-    assert yard.gpu_of("a", first[0]) | yard.gpu_of("b", second[0]) == {"gpu0", "gpu1"}
     others = {names.MEMORY: (names.THEIR_MEMORY, 12), names.THEIR_MEMORY: (names.MEMORY, 12)}
-    with pytest.raises(grpc.RpcError, match="GiB left: others have the rest of it"):
-        yard.kubelet.admit("c", *others.get(second[0], second))
+    asked = {"a": first, "b": second, "c": others.get(second[0], second)}
+    for name, (resource, size) in asked.items():
+        whole = size if resource == names.WHOLE_GPUS else 0
+        yard.server.add_pod(pod(name, memory=0 if whole else size, whole=whole, resource=resource, node="n1"))
+    for name in "ab":
+        yard.kubelet.admit(name, *asked[name])
+    assert yard.gpu_of("a", first[0]) | yard.gpu_of("b", second[0]) == {"gpu0", "gpu1"}
+    with pytest.raises(grpc.RpcError, match="is in use under another name of its memory"):
+        yard.kubelet.admit("c", *asked["c"])
 
 
 def test_whole_gpus_are_those_that_were_chosen(yard: NodeOfTest) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -136,16 +137,19 @@ def status(
         Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to predict slowdowns by.")
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """List all GPUs with their memory, who is on them, and how much slower each is expected to be than alone."""
+    """List all GPUs: memory, who is on them, how much slower each is expected to be than alone, and how it is."""
+    from gpuyard.kube.install.values import Values
+    from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.viewing import gpu_rows, read_cluster
     from gpuyard.policies.multiplex.interference import InterferenceModel
     from gpuyard.policies.multiplex.observation_files import read_observations
 
-    model = read_observations(observations) if observations else InterferenceModel()
+    before = read_observations(observations) if observations else InterferenceModel()
     with _api(kubeconfig) as api:
-        rows = gpu_rows(read_cluster(api), model)
+        rows = gpu_rows(read_cluster(api), read_model(api, namespace or Values().namespace, before))
     if format == Format.table and not rows:
         say("No node has GPUs of gpuyard: 'gpuyard kube install' says which label nodes need.")
         return
@@ -154,26 +158,55 @@ def status(
     emit(rows, format, columns=_COLUMNS)
 
 
-_COLUMNS = ("node", "gpu", "kind", "memory_gib", "free_gib", "healthy", "tasks", "disputes")
+_COLUMNS = ("node", "gpu", "kind", "memory_gib", "free_gib", "healthy", "phase", "tasks", "disputes")
 
 
-def _told(tasks: list[dict[str, object]]) -> str:
-    return ", ".join(f"{each['pod']} ({each['memory_gib']} GiB, +{each['predicted_slowdown']:.0%})" for each in tasks)
+def _told(tasks: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{each['pod']} ({', '.join(_details(each))})" for each in tasks)
+
+
+def _details(task: dict[str, Any]) -> Iterator[str]:
+    """Slowdowns first as expected, then as measured."""
+    yield f"{task['memory_gib']} GiB"
+    measured = task["measured_slowdown"]
+    yield f"+{task['predicted_slowdown']:.0%}" + ("" if measured is None else f", measured {measured:+.0%}")
+    if task["batch"] is not None:
+        yield f"batch {task['batch']}"
 
 
 @app.command()
 def why(
     pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME")] = "default",
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy of the extender, to say why it refuses.")
+    ] = "interference",
+    system_namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Where gpuyard's own pods are.")] = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Say in words where a pod is, or why it waits and what would help."""
+    """Say in words where a pod is and what its node says of it, or why it waits and what would help."""
+    from gpuyard.kube.install.values import Values
+    from gpuyard.kube.judging import PodJudge, sharing_rule
+    from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.viewing import explain_pod
+    from gpuyard.policies.multiplex.interference import InterferenceModel
 
     space, _, name = pod.rpartition("/")
+    rule = sharing_rule(multiplex)
     with _api(kubeconfig) as api:
-        for line in explain_pod(api, space or namespace, name):
+        judge = PodJudge(rule, read_model(api, system_namespace or Values().namespace, InterferenceModel()))
+        for line in explain_pod(api, space or namespace, name, judge):
             print(line)
+
+
+@app.command()
+def dashboard() -> None:
+    """Print a Grafana dashboard of the extender's figures, as JSON to import."""
+    import json
+
+    from gpuyard.kube.views.dashboard import dashboard as made
+
+    print(json.dumps(made(), indent=2))
 
 
 @app.command()

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 SIMULATED_ONLY = (
     *(
         "faithful",
+        "snapshot",
+        "unknown_duration",
+        "until",
         "failures",
         "failure_rate",
         "repair_time",

@@ -11,27 +11,27 @@ _SUFFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 
 _SUFFIXES |= {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40, "Pi": 2.0**50, "Ei": 2.0**60}
 
 
-class Amounts(NamedTuple):
+class BesideGpus(NamedTuple):
     """What goes with GPUs."""
 
     cpus: float = 0.0
     memory_gb: float = 0.0
 
-    def plus(self, other: Amounts) -> Amounts:
+    def plus(self, other: BesideGpus) -> BesideGpus:
         """Both together."""
-        return Amounts(self.cpus + other.cpus, self.memory_gb + other.memory_gb)
+        return BesideGpus(self.cpus + other.cpus, self.memory_gb + other.memory_gb)
 
-    def times(self, part: float) -> Amounts:
+    def times(self, part: float) -> BesideGpus:
         """So much of it."""
-        return Amounts(self.cpus * part, self.memory_gb * part)
+        return BesideGpus(self.cpus * part, self.memory_gb * part)
 
-    def beyond(self, other: Amounts) -> Amounts:
+    def beyond(self, other: BesideGpus) -> BesideGpus:
         """What is left of it without the other; nothing where that is more."""
-        return Amounts(max(self.cpus - other.cpus, 0.0), max(self.memory_gb - other.memory_gb, 0.0))
+        return BesideGpus(max(self.cpus - other.cpus, 0.0), max(self.memory_gb - other.memory_gb, 0.0))
 
-    def at_most(self, other: Amounts) -> Amounts:
+    def at_most(self, other: BesideGpus) -> BesideGpus:
         """The smaller of both, one by one."""
-        return Amounts(min(self.cpus, other.cpus), min(self.memory_gb, other.memory_gb))
+        return BesideGpus(min(self.cpus, other.cpus), min(self.memory_gb, other.memory_gb))
 
 
 def quantity(written: Any) -> float:
@@ -43,32 +43,32 @@ def quantity(written: Any) -> float:
     return number * (10.0 ** int(suffix[1:]) if suffix.startswith("e") else _SUFFIXES[suffix])
 
 
-def node_amounts(node: Mapping[str, Any]) -> Amounts | None:
+def node_amounts(node: Mapping[str, Any]) -> BesideGpus | None:
     """What pods can have of a node; None where it does not say."""
     found = (node.get("status") or {}).get("allocatable") or {}
     return _read(found) if "cpu" in found and "memory" in found else None
 
 
-def pod_amounts(pod: Mapping[str, Any]) -> Amounts:
+def pod_amounts(pod: Mapping[str, Any]) -> BesideGpus:
     """What a pod has reserved: its containers together, or one that initialises if that is more, and its overhead."""
     spec = pod.get("spec") or {}
-    together, first = Amounts(), Amounts()
+    together, first = BesideGpus(), BesideGpus()
     for each in spec.get("containers") or ():
         together = together.plus(_requested(each))
     for each in spec.get("initContainers") or ():
         asked = _requested(each)
-        first = Amounts(max(first.cpus, asked.cpus), max(first.memory_gb, asked.memory_gb))
-    most = Amounts(max(together.cpus, first.cpus), max(together.memory_gb, first.memory_gb))
+        first = BesideGpus(max(first.cpus, asked.cpus), max(first.memory_gb, asked.memory_gb))
+    most = BesideGpus(max(together.cpus, first.cpus), max(together.memory_gb, first.memory_gb))
     return most.plus(_read(spec.get("overhead") or {}))
 
 
-def _requested(container: Mapping[str, Any]) -> Amounts:
+def _requested(container: Mapping[str, Any]) -> BesideGpus:
     resources = container.get("resources") or {}
     return _read({**(resources.get("limits") or {}), **(resources.get("requests") or {})})
 
 
-def _read(found: Mapping[str, Any]) -> Amounts:
-    return Amounts(quantity(found.get("cpu", 0)), quantity(found.get("memory", 0)) / 1e9)
+def _read(found: Mapping[str, Any]) -> BesideGpus:
+    return BesideGpus(quantity(found.get("cpu", 0)), quantity(found.get("memory", 0)) / 1e9)
 
 
 def made_s(metadata: Mapping[str, Any]) -> float | None:

@@ -12,12 +12,18 @@ from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.client.following import Following
 from gpuyard.kube.client.lease import LeaderLease
+from gpuyard.kube.events import EventRecorder
 from gpuyard.kube.extender.answers import Extender
 from gpuyard.kube.extender.asking_again import AskingAgain
 from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.extender.figures import ClusterFacts
+from gpuyard.kube.extender.learning import Learning, SharedGpuList
 from gpuyard.kube.extender.metrics import ExtenderMetrics
 from gpuyard.kube.extender.server import ExtenderServer
+from gpuyard.kube.extender.telling import Telling
 from gpuyard.kube.judging import PodJudge
+from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
+from gpuyard.kube.resources.training_task import TRAINING_TASKS
 
 LEASE_NAME = "gpuyard-extender"
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
@@ -73,23 +79,54 @@ def running_extender(
     def acts() -> bool:
         return leads() and not missing()
 
-    extender, again = Extender(api, state, judge, leads=acts), AskingAgain(api, state, judge, acts, say)
-    server = ExtenderServer((settings.host, settings.port), extender, ExtenderMetrics(state), missing, settings.tls)
+    events, gpus = EventRecorder(api, say), SharedGpuList()
+    telling = Telling(events, state, judge, acts)
+    learning = Learning(api, settings.namespace, judge, gpus, acts, say)
+    extender = Extender(api, state, judge, leads=acts, telling=telling)
+
+    def facts() -> ClusterFacts:
+        with state.lock:
+            books = state.books
+            return ClusterFacts(
+                gpus=[each for node in books.nodes for each in books.open_gpus(node)],
+                disputed=sum(len(books.disputes(node)) for node in books.nodes),
+                waiting=[each.because for each in state.refused.values()],
+                shared=gpus.all(),
+                known=judge.known,
+                learnt=learning.mixes,
+                events_lost=events.lost,
+            )
+
+    metrics = ExtenderMetrics(facts)
+    server = ExtenderServer((settings.host, settings.port), extender, metrics, missing, settings.tls)
+    # Pods are bound without these lists, and before a cluster has them: nobody waits for what nodes measure.
+    measured = [
+        Following(api, SHARED_GPUS.folder(), gpus, say),
+        Following(api, TRAINING_TASKS.folder(), telling, say),
+    ]
+    parts: list[AskingAgain | EventRecorder | Telling | Learning] = [
+        AskingAgain(api, state, judge, acts, say),
+        events,
+        telling,
+        learning,
+    ]
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
-    for each in follow:
+    for each in (*follow, *measured):
         each.start()
     if lease is not None:
         lease.start()
     thread.start()
-    again.start()
+    for part in parts:
+        part.start()
     try:
         yield server
     finally:
-        for each in follow:
+        for each in (*follow, *measured):
             each.stop()
         if lease is not None:
             lease.stop()
-        again.stop()
+        for part in parts:
+            part.stop()
         server.shutdown()
         server.server_close()
         thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.learnt import CONFIG_MAP
 from gpuyard.kube.resources.custom_kinds import GROUP
 from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
 from gpuyard.kube.resources.training_task import TRAINING_TASKS
@@ -18,8 +19,13 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str)
             _rule([""], ["pods"], ["get", "list", "watch"]),
             _rule([""], ["pods/binding"], ["create"]),
             _rule([""], ["pods"], ["patch"]),  # the mark by which the scheduler asks again
+            _rule([""], ["events"], ["create", "patch"]),
+            _rule([GROUP], [SHARED_GPUS.plural, TRAINING_TASKS.plural], ["list", "watch"]),
         ]),
-        *_role("Role", extender, extender, namespace, _lease(extender)),
+        *_role("Role", extender, extender, namespace, [
+            *_own("coordination.k8s.io", "leases", extender),
+            *_own("", "configmaps", CONFIG_MAP),  # what it has learnt
+        ]),
         *_role("ClusterRole", plugin, plugin, namespace, [
             _rule([""], ["nodes"], ["patch"]),
             _rule([""], ["pods"], ["list", "patch"]),
@@ -31,7 +37,7 @@ def roles(namespace: str, extender: str, scheduler: str, plugin: str, node: str)
             _rule([GROUP], [SHARED_GPUS.plural], ["list", "create", "patch", "delete"]),
             _rule([GROUP], [f"{each.plural}/status" for each in (SHARED_GPUS, TRAINING_TASKS)], ["patch"]),
         ]),
-        *_role("Role", scheduler, scheduler, namespace, _lease(scheduler)),
+        *_role("Role", scheduler, scheduler, namespace, _own("coordination.k8s.io", "leases", scheduler)),
         # what every kube-scheduler needs, by the roles that Kubernetes itself has for it
         _bind("ClusterRole", "system:kube-scheduler", f"{scheduler}-as-scheduler", scheduler, namespace),
         _bind("ClusterRole", "system:volume-scheduler", f"{scheduler}-volumes", scheduler, namespace),
@@ -45,11 +51,10 @@ def role_of_certificates(namespace: str, account: str, secrets: list[str]) -> li
     return _role("Role", account, account, namespace, [look, _rule([""], ["secrets"], ["create"])])
 
 
-def _lease(name: str) -> list[JsonObject]:
-    """To take part in an election: the names of new ones cannot be told beforehand."""
-    group, resource = ["coordination.k8s.io"], ["leases"]
-    keep = {**_rule(group, resource, ["get", "update"]), "resourceNames": [name]}
-    return [keep, _rule(group, resource, ["create"])]
+def _own(group: str, resource: str, name: str) -> list[JsonObject]:
+    """To keep one object, such as the lease of an election: the names of new ones cannot be told beforehand."""
+    keep = {**_rule([group], [resource], ["get", "update"]), "resourceNames": [name]}
+    return [keep, _rule([group], [resource], ["create"])]
 
 
 def _rule(groups: list[str], resources: list[str], verbs: list[str]) -> JsonObject:

@@ -10,7 +10,7 @@ from typing import Any
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.core.workload import Job
-from gpuyard.kube.amounts import Amounts
+from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.views.viewing import ClusterView
 from gpuyard.policies.facts import Facts
@@ -82,13 +82,13 @@ class _Writer:
         for gpu in node.gpus if node else ():
             groups.setdefault((gpu.kind or UNKNOWN_KIND, gpu.memory_gib), []).append(gpu)
         held = [self._held(name, {gpu.index for gpu in gpus}) for gpus in groups.values()]
-        together = Amounts()
+        together = BesideGpus()
         for each in held:
             together = together.plus(each)
         count = sum(len(gpus) for gpus in groups.values())
         has = self._view.nodes.get(name)
         free = None if has is None else has.beyond(together)
-        others = self._view.others.get(name, Amounts())
+        others = self._view.others.get(name, BesideGpus())
         for number, (((kind, memory), gpus), own) in enumerate(zip(groups.items(), held, strict=True)):
             part = name if number == 0 else f"{name}+{number}"
             share = len(gpus) / count
@@ -97,11 +97,11 @@ class _Writer:
             self._facts.add_node(part, _kind(kind, memory, len(gpus), own.plus(left)), taken=_nonzero(taken))
             self._places.update({(name, gpu.index): (part, position) for position, gpu in enumerate(gpus)})
 
-    def _held(self, node: str, indices: set[int]) -> Amounts:
+    def _held(self, node: str, indices: set[int]) -> BesideGpus:
         """What pods hold beside these GPUs of a node."""
-        held = Amounts()
+        held = BesideGpus()
         for pod in self._placed(node):
-            asks = self._view.requests.get(pod.uid, Amounts())
+            asks = self._view.requests.get(pod.uid, BesideGpus())
             held = held.plus(asks.times(len(indices & set(pod.devices)) / len(pod.devices)))
         return held
 
@@ -114,7 +114,7 @@ class _Writer:
         """A pod is a job: it runs, or waits; one that is disputed where it is closes its GPUs."""
         if pod.node and (not self._where(pod) or pod.uid in self._books.disputes(pod.node)):
             return
-        asks = self._view.requests.get(pod.uid, Amounts())
+        asks = self._view.requests.get(pod.uid, BesideGpus())
         model = pod.usage.model if pod.usage.model in self._models else UNMEASURED
         created = self._view.created_s.get(pod.uid, self._since_s) - self._since_s
         job = Job(
@@ -165,9 +165,9 @@ class _Writer:
         placed = [pod for pod in self._view.pods if pod.full_name in gang.pods and self._where(pod)]
         self._facts.add_job(gang.job, **gang.known)
         if placed:
-            asks = Amounts()
+            asks = BesideGpus()
             for pod in placed:
-                asks = asks.plus(self._view.requests.get(pod.uid, Amounts()))
+                asks = asks.plus(self._view.requests.get(pod.uid, BesideGpus()))
             where = [place for pod in placed for place in self._where(pod)]
             self._facts.hold(gang.job.job_id, where, cpus=asks.cpus, memory_gb=asks.memory_gb)
 
@@ -185,16 +185,16 @@ def _part_of(company: int) -> float:
     return int(1000 / company) / 1000
 
 
-def _usual(gpus: int) -> Amounts:
+def _usual(gpus: int) -> BesideGpus:
     """What a node that does not say what it has is taken to have beside its GPUs."""
     usual = NodeKind()
-    return Amounts(usual.cpus, usual.memory_gb).times(gpus / usual.gpus)
+    return BesideGpus(usual.cpus, usual.memory_gb).times(gpus / usual.gpus)
 
 
-def _nonzero(amounts: Amounts) -> dict[str, float]:
+def _nonzero(amounts: BesideGpus) -> dict[str, float]:
     return {name: amount for name, amount in amounts._asdict().items() if amount}
 
 
-def _kind(kind: str, memory_gib: int, count: int, beside: Amounts) -> NodeKind:
+def _kind(kind: str, memory_gib: int, count: int, beside: BesideGpus) -> NodeKind:
     plain = NodeKind(count, beside.cpus, beside.memory_gb, gpu_type=kind, gpu_memory_gb=memory_gib * GB_OF_GIB)
     return plain.with_gpu(gpu_kind(kind)) if kind != UNKNOWN_KIND else plain

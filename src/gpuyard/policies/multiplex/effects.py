@@ -40,7 +40,8 @@ MOST_PAIRS, MOST_ROWS, MOST_TYPES = 65536, 2048, 64
 Who = tuple[str, float, float]
 """A model, and how much of a GPU's processors and memory it keeps busy."""
 
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Effect(NamedTuple):

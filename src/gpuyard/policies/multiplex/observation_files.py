@@ -11,10 +11,11 @@ from pydantic import Field, model_validator
 
 from gpuyard.policies.multiplex.interference import InterferenceModel, Observation, Usage
 from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
-from gpuyard.profiles.json_files import read_json
+from gpuyard.profiles.json_files import of_version, read_json
 from gpuyard.profiles.step_files import write_whole
 
 VERSION = "interference/1"
+WHAT = "file of interference"
 
 _Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -49,8 +50,13 @@ class _File(Strict):
 
 def write_observations(model: InterferenceModel, path: Path) -> None:
     """Write all that a model was told; the file appears whole or not at all."""
+    write_whole(path, observations_text(model))
+
+
+def observations_text(model: InterferenceModel) -> str:
+    """What such a file says."""
     content = {"gpuyard": VERSION, "observations": observation_records(model)}
-    write_whole(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
 def observation_records(model: InterferenceModel) -> list[dict[str, Any]]:
@@ -74,9 +80,12 @@ def model_of(records: Iterable[ObservationRecord]) -> InterferenceModel:
 
 def read_observations(path: Path) -> InterferenceModel:
     """Return a model that knows what a file says; InputError names file, field, value and rule."""
-    content = read_json(path, VERSION, "file of interference")
-    parsed = check(_File, content, path, "file of interference")
-    return model_of(parsed.observations)
+    return model_of(check(_File, read_json(path, VERSION, WHAT), path, WHAT).observations)
+
+
+def parse_observations(text: str, file: object) -> InterferenceModel:
+    """The same of the text of such a file; `file` says in words where it is from."""
+    return model_of(check(_File, of_version(text, file, WHAT, VERSION), file, WHAT).observations)
 
 
 def _observation(record: ObservationRecord) -> Observation:

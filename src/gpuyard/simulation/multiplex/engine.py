@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,9 @@ from gpuyard.core.interrupts import interrupts_between_steps
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide_shared import SharedDecider
+from gpuyard.policies.facts import Facts
 from gpuyard.policies.multiplex import Multiplex
-from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.multiplex.interference import InterferenceModel, Usage
 from gpuyard.policies.multiplex.observation_files import read_observations
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import MULTIPLEXERS
@@ -28,6 +30,8 @@ from gpuyard.simulation.compiling import load_kernels
 from gpuyard.simulation.multiplex.fitness import check_memory, check_width, smallest_gpu_gb
 from gpuyard.simulation.multiplex.gpu_events import NewTuning
 from gpuyard.simulation.multiplex.physics import Physics
+from gpuyard.simulation.multiplex.resumed import ResumedSharedCluster
+from gpuyard.simulation.multiplex.snapshot_tasks import is_task, stated_usages
 from gpuyard.simulation.multiplex.tuning import MeasuredTuning, PublishedTuning
 from gpuyard.simulation.multiplex.world import SharedCluster
 from gpuyard.simulation.node_order import NodeOrder
@@ -47,26 +51,31 @@ def check_shared_inputs(cluster: Cluster, workload: Workload, policy: Policy, op
 
 
 def simulate_shared_cluster(
-    cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo, *, load: float | None = None
-) -> Run:
-    """Run a workload on a cluster under a policy and a multiplex policy; the run is not yet saved."""
+    cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo, *,
+    load: float | None = None, facts: Facts | None = None,
+) -> Run:  # fmt: skip
+    """Run a workload on a cluster under a policy and a multiplex policy; the run is not yet saved.
+
+    With the facts of a snapshot, whose workload and cluster these are, it goes on from there.
+    """
     began = time.perf_counter()
     if options.static:
         workload = workload.at_once()
-    nodes = NodeOrder(cluster)
+    nodes = NodeOrder(cluster, keep=facts is not None)
     load_kernels(policy)
     began_cpu = time.process_time()
-    world, decider = open_shared_cluster(nodes, workload, policy, options, zoo)
+    world, decider = open_shared_cluster(nodes, workload, policy, options, zoo, facts)
     with interrupts_between_steps() as deliver:
         control(world, decider, deliver)
     cpu_seconds = time.process_time() - began_cpu
     tables = _tables(world, nodes)
     name = f"{policy.name}+{label(options.multiplex)}"
-    load = workload.jobs_per_hour if load is None else load
+    load = workload.jobs_per_hour if load is None and facts is None else load
     summary = summarise(
-        tables["jobs"], tables["timeline"], cluster, policy=name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
-    )
-    summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], cluster, world.end_s)
+        tables["jobs"], tables["timeline"], cluster, policy=name, load=load, start_s=world.start_s, end_s=world.end_s,
+        cpu_seconds=cpu_seconds,
+    )  # fmt: skip
+    summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], cluster, world.end_s - world.start_s)
     info = run_inputs(
         "simulated", name, cluster, workload, measured=measured_jobs(workload, options), faithful=False,
         load=load, window=list(options.window) if options.window else None, seed=options.seed,
@@ -74,7 +83,7 @@ def simulate_shared_cluster(
     ) | {
         "end_s": world.end_s,
         "decisions": world.decisions,
-        "notes": _notes(workload),
+        "notes": [*_notes(workload), *_notes_of(facts)],
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
     }  # fmt: skip
@@ -82,20 +91,26 @@ def simulate_shared_cluster(
 
 
 def open_shared_cluster(
-    nodes: NodeOrder, workload: Workload, policy: Policy, options: Options, zoo: Zoo
+    nodes: NodeOrder, workload: Workload, policy: Policy, options: Options, zoo: Zoo, facts: Facts | None = None
 ) -> tuple[SharedCluster, SharedDecider]:
     """The simulated world of these inputs, before its first decision, and who decides there."""
     multiplex: Multiplex = MULTIPLEXERS.find(options.multiplex)
-    physics = _physics(nodes.cluster, workload, zoo)
-    world = SharedCluster(
-        nodes.cluster, workload, physics, nodes.translated(options), zoo,
-        _new_tuning(multiplex, workload, physics, options), known_before(options),
-    )  # fmt: skip
+    physics = _physics(nodes.cluster, workload, zoo, {} if facts is None else stated_usages(facts))
+    new_tuning = _new_tuning(multiplex, workload, physics, options)
+    if facts is not None:
+        known = facts.sharing.known.learn(*known_before(options).observations)
+        world: SharedCluster = ResumedSharedCluster(facts, physics, options, zoo, new_tuning, known)
+    else:
+        world = SharedCluster(
+            nodes.cluster, workload, physics, nodes.translated(options), zoo, new_tuning, known_before(options)
+        )
     return world, SharedDecider(policy, multiplex, zoo)
 
 
-def _physics(cluster: Cluster, workload: Workload, zoo: Zoo) -> Physics:
-    return Physics(zoo, workload.models, smallest_gpu_gb(cluster))
+def _physics(
+    cluster: Cluster, workload: Workload, zoo: Zoo, stated: Mapping[str, Usage] = MappingProxyType({})
+) -> Physics:
+    return Physics(zoo, workload.models, smallest_gpu_gb(cluster), stated)
 
 
 def known_before(options: Options) -> InterferenceModel:
@@ -133,6 +148,12 @@ def _tables(world: SharedCluster, nodes: NodeOrder) -> dict[str, pl.DataFrame]:
         "shared_gpus": shared.with_columns(pl.Series("gpu", numbers[shared["gpu"].to_numpy()], dtype=pl.Int32)),
         "searches": pl.DataFrame(searches),
     }
+
+
+def _notes_of(facts: Facts | None) -> list[str]:
+    apart = [] if facts is None else [name for name in facts.jobs if not is_task(facts, name)]
+    what = "ask for GPUs of their own, or are nobody's business: they stay as they are, and are in no figure"
+    return [f"{len(apart)} of the snapshot's jobs {what}"] if apart else []
 
 
 def _notes(workload: Workload) -> list[str]:

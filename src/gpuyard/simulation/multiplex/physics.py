@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuyard.policies.multiplex.batch_grid import BatchRange
@@ -33,13 +34,18 @@ class RunningTask(NamedTuple):
 class Physics:
     """The performance of tasks that share a GPU, by the profiles of their models."""
 
-    def __init__(self, zoo: Zoo, models: Sequence[str], smallest_gpu_gb: float) -> None:
+    def __init__(
+        self, zoo: Zoo, models: Sequence[str], smallest_gpu_gb: float,
+        stated: Mapping[str, Usage] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """`stated` says for some models how they use a GPU, and as which model that is known."""
         self._zoo, self._smallest_gpu_gb = zoo, smallest_gpu_gb
         self._profiles: dict[str, ModelProfile] = {}
         self.usages: dict[str, Usage] = {}
         self.batches: dict[str, BatchRange] = {}
         for name in models:
             self.know(name)
+        self.usages.update(stated)
         self.slowdown = cache(self._slowdown)
         self.worth = cache(self._worth)
 
