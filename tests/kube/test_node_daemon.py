@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from tests.kube.builders import pod
 from tests.kube.node_of_test import DaemonNode, node_of_test, shared_gpu
 
+from gpuyard.kube.node.labels import node_label
 from gpuyard.kube.resources.shared_gpu import SHARED_GPUS, GpuWanted, MeasuredMix, MemberUsage
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
+from gpuyard.sharing.mix_samples import StepMean
 
 
 @pytest.fixture
@@ -170,6 +172,15 @@ def test_what_was_measured_before_a_restart_is_still_told_and_goes_on(yard: Daem
     assert len(set(times)) == len(times)
 
 
+def test_what_is_measured_of_two_at_once_can_be_told_apart(yard: DaemonNode) -> None:
+    for name in ("vgg-1", "lstm-1"):
+        yard.daemon.tuning.alone[yard.train(name)] = StepMean(100, 0.1)
+    yard.go_on(60)
+    found = yard.gpu().observations
+    assert {each.company[each.measured[0]].model for each in found} == {"vgg", "lstm"}
+    assert len({each.at for each in found}) == len(found)
+
+
 def test_observations_are_bounded(yard: DaemonNode) -> None:
     many = tuple(MeasuredMix((), (0,), 0.1 * n, 0.0, "V100", f"2025-01-01T00:00:{n:02}Z") for n in range(40))
     thing = shared_gpu("n1", 0)
@@ -238,7 +249,10 @@ def test_a_task_object_that_was_removed_is_made_anew_with_what_it_said(yard: Dae
 
 
 def test_an_object_of_a_pod_that_had_the_same_name_is_left_alone(yard: DaemonNode) -> None:
-    old = TRAINING_TASKS.new("vgg-1", TaskWanted("n1", stop=True), namespace="lab", owner={"uid": "uid-of-another"})
+    key, _, value = node_label("n1").partition("=")
+    old = TRAINING_TASKS.new(
+        "vgg-1", TaskWanted("n1", stop=True), namespace="lab", owner={"uid": "uid-of-another"}, labels={key: value}
+    )
     yard.server.api.post(TRAINING_TASKS.folder("lab"), old)
     secret = yard.train("vgg-1")
     yard.go_on(5)
