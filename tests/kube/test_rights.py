@@ -22,6 +22,8 @@ from tests.kube.waiting import until
 from gpuyard.kube import names
 from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.client.api import Api
+from gpuyard.kube.events import AGAIN_S, EventRecorder, ObjectRef
+from gpuyard.kube.extender.learning import Learning, SharedGpuList
 from gpuyard.kube.extender.running import ExtenderSettings, running_extender
 from gpuyard.kube.install.certificate_job import certificate_job
 from gpuyard.kube.install.installing import make_once
@@ -31,6 +33,9 @@ from gpuyard.kube.install.values import Values
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings
 from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.resources.definitions import definitions
+from gpuyard.kube.resources.records import write_record
+from gpuyard.kube.resources.shared_gpu import GpuState, MeasuredMix, MemberUsage
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 SPACE = Values().namespace
@@ -47,8 +52,28 @@ def api_of(account: str, server: ApiStandIn) -> closing[Api]:
     return closing(Api(ApiAccess("127.0.0.1", server.port, token=account)))
 
 
+def learn_and_tell(server: ApiStandIn) -> None:
+    """What an extender does in its own time: it writes down twice what it learnt, and tells the same event twice."""
+    now, gpus = [0.0], SharedGpuList()
+    judge = PodJudge(sharing_rule("interference"), InterferenceModel())
+    company = (MemberUsage("a", 0.5, 0.5), MemberUsage("b", 0.5, 0.5))
+    with api_of(EXTENDER, server) as api:
+        learning = Learning(api, SPACE, judge, gpus, lambda: True, print)
+        events = EventRecorder(api, print, clock=lambda: now[0])
+        for second in (1, 2):
+            mix = MeasuredMix(company, (0,), 0.4, 0.02, "V100", f"2030-01-01T00:00:0{second}Z")
+            status = write_record(GpuState(observations=(mix,)))
+            gpus.change({"metadata": {"name": "n1-0"}, "spec": {}, "status": status}, gone=False)
+            learning.step()
+            events.tell(ObjectRef("Pod", "a", "lab", "uid-a"), "NoGpu", "full")
+            assert events.step() == 1
+            now[0] += AGAIN_S
+
+
 def run_extender(server: ApiStandIn) -> None:
     """It takes the lead and renews it, sees pods come, binds one, another whose answer is lost, and marks one."""
+    for each in definitions():
+        server.put(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{each['metadata']['name']}", each)
     server.add_node(node("n1", 16))
     server.add_pod({"metadata": {"name": "me", "namespace": SPACE, "uid": "me"}, "spec": {}, "status": {}})
     judge = PodJudge(sharing_rule("interference"), InterferenceModel())
@@ -77,6 +102,7 @@ def run_extender(server: ApiStandIn) -> None:
         until(lambda: names.ASKED_AGAIN in (server.pod("b")["metadata"].get("labels") or {}))
         leases = f"/apis/coordination.k8s.io/v1/namespaces/{SPACE}/leases/gpuyard-extender"
         until(lambda: ("PUT", leases) in [(method, path) for method, path, _ in server.requests])
+    learn_and_tell(server)
 
 
 def run_plugin(server: ApiStandIn, folder: Path, sockets: Path) -> None:
