@@ -13,6 +13,7 @@ from tests.kube.api_server import api_server
 from tests.kube.builders import gpus, node, pod
 from tests.kube.test_choosing import KNOWN, LOUD, NEW, QUIET
 
+from gpuyard.core.cluster import NodeKind
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.core.workload import Job
 from gpuyard.kube.amounts import BesideGpus, pod_amounts, quantity
@@ -96,8 +97,11 @@ def test_cpus_and_memory_are_those_of_the_node_of_its_pods_and_of_pods_without_g
 
 def test_gpus_of_several_kinds_divide_what_nobody_holds() -> None:
     found = facts_of(
-        having(node("n1", 16, 31, 16), "16", "90G"), asking(pod("a", memory=20, node="n1", devices="1"), "10", "30G")
+        having(node("n1", 16, 31, 16), "16", "90G"),
+        asking(pod("a", memory=20, node="n1", devices="1"), "10", "30G"),
+        asking(pod("other", node="n1", phase="Running"), "1500m", "3G"),
     )
+    assert [fact.taken["cpus"] for fact in found.nodes.values()] == pytest.approx([1.0, 0.5])
     assert {name: fact.kind.cpus for name, fact in found.nodes.items()} == {"n1": 4.0, "n1+1": 12.0}
     assert {name: fact.kind.memory_gb for name, fact in found.nodes.items()} == {"n1": 40.0, "n1+1": 50.0}
 
@@ -245,6 +249,14 @@ def test_decide_says_of_a_snapshot_what_the_extender_does_pod_by_pod(name: str, 
     assert told == asked_one_by_one(view.books, PodJudge(sharing_rule(name), KNOWN), waiting)
     assert {entry["job"] for entry in plan["wait"]} == {each.full_name for each in waiting} - set(told)
     assert plan["change"] == plan["stop"] == []
+
+
+def test_strangers_on_one_gpu_have_no_more_than_its_memory() -> None:
+    found = Facts(0.0)
+    found.add_node("a", NodeKind(gpus=1, gpu_memory_gb=16))
+    for name in ("x", "y"):
+        found.occupy(name, [("a", 0)], share=0.5)
+    assert sum(task.gpu_memory_gb for task in shared_snapshot(found, zoo()).gpus.tasks) == 16
 
 
 def test_whole_gpus_are_nobody_else_s_and_who_waits_for_several_is_told_so(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A simulation of shared GPUs that goes on from a snapshot: its first plan is that of `decide`, and all tasks end."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,13 @@ def test_it_ends_at_the_horizon_and_use_counts_from_the_snapshot(tmp_path: Path)
     assert finish(run) == {"q": None}
     assert run.info["end_s"] == 2800.0
     assert run.summary["gpu_use"] == pytest.approx(0.5)
+
+
+def test_work_that_nobody_knows_ends_as_the_option_says(tmp_path: Path) -> None:
+    found = facts(("q", QUIET, 3.0, ("a", 0)))
+    found.jobs["q"] = replace(found.jobs["q"], job=Job("q", 0.0, 1, "generic").counted())
+    run = going_on(found, tmp_path / "now.json", unknown_duration_s=1800.0)
+    assert finish(run)["q"] == pytest.approx(2800.0, abs=61)
 
 
 def test_what_was_learnt_is_known_to_the_policy(tmp_path: Path) -> None:

@@ -38,7 +38,6 @@ class ResumedSharedCluster(SharedCluster):
         self._active = instant.moment.active.tolist()
         self._arrived = len(self.workload)
         self.tally.work[:] = work_of(self.jobs, self.progress.done, options.unknown_duration_s)
-        self.tally.saved[:] = self.progress.done
         gpus = tuple(GpuFact(each.node, each.number, each.gpu_type, each.memory_gb) for each in self._gpus.values())
         self._staying = who_stays(facts, gpus, tuple(self._placed_by_facts(job) for job in self._active))
         self._go_on()
