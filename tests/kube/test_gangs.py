@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from itertools import pairwise
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -9,6 +12,7 @@ from tests.kube.builders import pod
 from tests.kube.gang_yard import FOLDER, DeathError, GangYard
 
 from gpuyard.kube import names
+from gpuyard.kube.jobs.gang_pods import ATTEMPT_LABEL
 from gpuyard.kube.objects import GpuRequest, read_pod
 from gpuyard.policies.decide import decide
 from gpuyard.policies.facts import Facts
@@ -145,6 +149,26 @@ def test_a_pod_that_somebody_deletes_costs_its_gang_an_attempt_and_no_blame() ->
     yard.run()
     assert yard.phases() == {"train": "Succeeded"}
     assert yard.job("train")["attempt"] == 5
+    rows = yard.job("train")["attempts"]
+    assert all(later["asked_s"] >= row["end_s"] for row, later in pairwise(rows))  # its place was looked for anew
+
+
+def test_what_an_earlier_attempt_has_left_behind_is_removed_by_the_next_controller() -> None:
+    yard = yard_of()
+    yard.submit("train", 1, iterations=100)
+    yard.run(until=30.0)
+    left = deepcopy(yard.pods("train")[0])
+    left["metadata"] |= {
+        "name": "train-0-0",
+        "uid": "left",
+        "labels": {**left["metadata"]["labels"], ATTEMPT_LABEL: "0"},
+    }
+    del left["spec"]["nodeName"]
+    yard.server.add_pod({**left, "status": {"phase": "Pending"}})
+    yard.start_controller()
+    yard.run()
+    assert [each["metadata"]["name"] for each in yard.pods("train")] == ["train-1-0"]
+    assert yard.job("train")["phase"] == "Succeeded"
 
 
 def test_a_cancelled_gang_saves_and_leaves_and_one_that_waits_is_over_at_once() -> None:
