@@ -308,11 +308,9 @@ def test_memory_beyond_what_a_container_asked_for_is_refused_by_the_gate_before_
     variables = {key: as_on_node(value, given.mounts) for key, value in given.environment.items()}
     clean = {key: value for key, value in os.environ.items() if not key.startswith("GPUYARD_")}
     (watched.folder / "shm").mkdir()
-    driver = {
-        "LD_LIBRARY_PATH": str(nvml.library_path().parent),
-        "GPUYARD_GPUS": "V100",
-        "GPUYARD_NODE": f"{name}-driver",
-    }  # type: ignore[union-attr]
+    library = nvml.library_path()
+    assert library is not None
+    driver = {"LD_LIBRARY_PATH": str(library.parent), "GPUYARD_GPUS": "V100", "GPUYARD_NODE": f"{name}-driver"}
     done = subprocess.run(
         [sys.executable, "-c", ALLOCATES, str(2 * 2**30), str(2 * 2**30)],
         env={**clean, **variables, **driver, "GPUYARD_SHM": str(watched.folder / "shm"), "CUDA_VISIBLE_DEVICES": "0"},

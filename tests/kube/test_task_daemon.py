@@ -28,13 +28,13 @@ PARTS = count()
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[TaskDaemon]:
+def running(folder: Path) -> Iterator[NodeTuning]:
     tuning = NodeTuning({0: 16}, lambda: f"round-{next(ROUNDS)}")
     with TaskDaemon(folder / "tasks.sock", tuning, TaskRecords(folder / "records").find) as daemon:
         thread = threading.Thread(target=daemon.run)
         thread.start()
         try:
-            yield daemon
+            yield tuning
         finally:
             daemon.stop()
             thread.join()
@@ -46,8 +46,8 @@ def task(folder: Path, own: int = 64, **more: str) -> SharedBatch:
     return SharedBatch(own, beat_s=BEAT_S, environment=environment)
 
 
-def phase(daemon: TaskDaemon) -> str:
-    return str(daemon.tuning.rows()[0]["phase"])
+def phase(tuning: NodeTuning) -> str:
+    return str(tuning.rows()[0]["phase"])
 
 
 def train(*batches: SharedBatch) -> None:
@@ -57,24 +57,24 @@ def train(*batches: SharedBatch) -> None:
 
 
 def test_two_tasks_that_share_are_tuned_and_the_one_that_stays_gets_its_own_size_back(short_folder: Path) -> None:
-    with running(short_folder) as daemon:
+    with running(short_folder) as tuning:
         a, b = task(short_folder), task(short_folder, 32)
         seen = set()
 
         def rests() -> bool:
             train(a, b)
             seen.add(a.size)
-            return phase(daemon) == "stable"
+            return phase(tuning) == "stable"
 
         until(rests)
         assert len(seen) > 1
-        assert daemon.tuning.rows()[0]["tasks"] == 2
+        assert tuning.rows()[0]["tasks"] == 2
         b.close()
-        until(lambda: daemon.tuning.rows()[0]["tasks"] == 1)
+        until(lambda: tuning.rows()[0]["tasks"] == 1)
 
         def alone() -> bool:
             train(a)
-            return a.size == 64 and phase(daemon) == "alone"
+            return a.size == 64 and phase(tuning) == "alone"
 
         until(alone)
         a.close()
@@ -83,9 +83,8 @@ def test_two_tasks_that_share_are_tuned_and_the_one_that_stays_gets_its_own_size
 def test_a_task_goes_on_when_the_daemon_is_replaced(short_folder: Path) -> None:
     a = task(short_folder)
     for _ in range(2):
-        with running(short_folder) as daemon:
-            found = daemon.tuning
-            until(lambda: found.rows()[0]["tasks"] == 1)  # noqa: B023
+        with running(short_folder) as tuning:
+            until(lambda: tuning.rows()[0]["tasks"] == 1)
             train(a)
     assert a.size == 64
     a.close()
@@ -147,13 +146,13 @@ def say(path: Path, *lines: bytes) -> list[dict[str, object]]:
 
 def test_a_stranger_is_not_heard(short_folder: Path) -> None:
     terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
-    with running(short_folder) as daemon:
+    with running(short_folder) as tuning:
         for name in ("f" * 32, "../records/x", "x"):
             (answer,) = say(short_folder / "tasks.sock", json.dumps({"task": name, **terms}).encode())
             assert "no task of this node" in str(answer["error"])
         (answer,) = say(short_folder / "tasks.sock", b"nonsense")
         assert "error" in answer
-        assert daemon.tuning.rows()[0]["tasks"] == 0
+        assert tuning.rows()[0]["tasks"] == 0
 
 
 def test_a_task_cannot_speak_for_another_one(short_folder: Path) -> None:
