@@ -20,6 +20,7 @@ from tests.runtime.virtual_yard import VirtualClock
 from gpuyard.kube import names
 from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.kube.client.following import ListFollower
 from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.jobs.controller import GangController, JobSettings
 from gpuyard.kube.jobs.gang_pods import ATTEMPT_LABEL, JOB_LABEL, MASTER, RANK_LABEL
@@ -98,6 +99,8 @@ class GangYard:
         self._since: dict[str, tuple[float, int]] = {}
         """By path of a pod, when it began and after which step."""
         self._told = 0
+        self.gangs: dict[tuple[str, str], set[str]] = {}
+        """By job and attempt, the paths of pods that have begun."""
         self.start_controller()
 
     # The controller
@@ -110,7 +113,7 @@ class GangYard:
             resolve(self.policy), load_zoo(), self.round_s, dict(self.quotas), self.leave_s, beat_s=5.0
         )  # fmt: skip
         self.controller = GangController(self.api, self.state, settings, self.said.append, self.clock)
-        self._lists = [
+        self._lists: list[tuple[str, tuple[ListFollower, ...]]] = [
             ("/api/v1/nodes", (self.state.of_nodes, self.controller.of_nodes)),
             ("/api/v1/pods", (self.state.of_pods, self.controller.of_pods)),
             *((path, (inbox,)) for path, inbox in self.controller.own_lists.items()),
@@ -179,8 +182,13 @@ class GangYard:
         """Create a TrainingJob."""
         template = {"spec": {"containers": [{"name": "train", "image": "trainer"}]}}
         wanted = {"gpus": gpus, "model": "resnet50", "iterations": iterations, "template": template, **spec}
-        thing = {"apiVersion": "gpuyard.io/v1alpha1", "kind": "TrainingJob", "metadata": {"name": name}, "spec": wanted}
-        thing["metadata"] |= {"namespace": "lab", "creationTimestamp": _moment(self.clock.now())}  # type: ignore[index]
+        thing: Json = {
+            "apiVersion": "gpuyard.io/v1alpha1",
+            "kind": "TrainingJob",
+            "metadata": {"name": name},
+            "spec": wanted,
+        }
+        thing["metadata"] |= {"namespace": "lab", "creationTimestamp": _moment(self.clock.now())}
         status, answer = self.server.answer("POST", f"{FOLDER}/trainingjobs", thing)
         assert status == 201, answer
 
@@ -254,10 +262,6 @@ class GangYard:
         if len(self.gangs[job, labels[ATTEMPT_LABEL]]) == world:  # they train once all are there
             for each in self.gangs[job, labels[ATTEMPT_LABEL]]:
                 self._train(each, job)
-
-    @property
-    def gangs(self) -> dict[tuple[str, str], set[str]]:
-        return self.__dict__.setdefault("_gangs", {})
 
     def _train(self, path: str, job: str) -> None:
         if path not in self.server.objects:
@@ -391,7 +395,7 @@ class _Pumped:
 
     def wait(self, last: Decision | None) -> bool:
         before = self._yard.clock.wait
-        self._yard.clock.wait = self._clock_wait  # type: ignore[method-assign]
+        self._yard.clock.wait = self._clock_wait  # type: ignore[method-assign, assignment]
         try:
             return self._world.wait(last)
         finally:

@@ -148,7 +148,7 @@ class GangController:
         finally:
             self.ready = self.ready and leads()  # what was promised to gangs is kept while nobody else leads
             for inbox in (self._nodes, self._pods, self._jobs, self._tasks):
-                inbox.connect(None)  # type: ignore[attr-defined]
+                inbox.connect(None)
 
     def open_world(self, leads: Callable[[], bool]) -> GangWorld | None:
         """The world as it is now; None where no node has a GPU."""
