@@ -26,6 +26,9 @@ class KubeletStandIn:
         self.taken: dict[str, dict[str, str]] = {}
         """By resource, who has a device."""
         self.registrations = 0
+        self.asking = False
+        self.asked_while_asking = 0
+        """How often somebody asked for pods' devices while a plugin was asked for some: a kubelet may end by it."""
         self._channels: list[grpc.Channel] = []
         self._calls: dict[str, Callable[[str, Any], Any]] = {}
         self.start()
@@ -54,7 +57,11 @@ class KubeletStandIn:
 
     def admit(self, pod: str, resource: str, *sizes: int) -> list[Any]:
         """Get devices for each container of a pod; what the plugin answered to each."""
-        return [self._allocate(f"{pod}#{number}", resource, size) for number, size in enumerate(sizes)]
+        self.asking = True
+        try:
+            return [self._allocate(f"{pod}#{number}", resource, size) for number, size in enumerate(sizes)]
+        finally:
+            self.asking = False
 
     def _allocate(self, holder: str, resource: str, size: int) -> Any:
         taken, kinds = self.taken.setdefault(resource, {}), plugin_messages()
@@ -111,6 +118,7 @@ class KubeletStandIn:
         kinds = pod_messages()
 
         def list_pods(_request: Any, _context: Any) -> Any:
+            self.asked_while_asking += self.asking
             answer = kinds["ListPodResourcesResponse"]()
             found: dict[str, dict[str, dict[str, list[str]]]] = {}
             for resource, devices in self.taken.items():

@@ -22,8 +22,9 @@ from gpuyard.kube.books import books_of
 from gpuyard.kube.objects import YardGpu, read_node, read_pod
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
 from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import MOST_BYTES
-from gpuyard.kube.plugin.service import GpusNow, PluginService, PodsHere
+from gpuyard.kube.plugin.service import GpusNow, PluginService
 from gpuyard.sharing.task_tuning import TaskPlace
 
 
@@ -35,7 +36,7 @@ class NodeOfTest:
         self.unwell = folder / "unwell"
         self.kubelet = KubeletStandIn(sockets)
         self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
-        self.settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", self.unwell)
+        self.settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", self.unwell, quiet_s=0)
         self.plugin = self.new_plugin()
 
     def new_plugin(self) -> DevicePlugin:
@@ -61,6 +62,7 @@ class NodeOfTest:
         ][-1]
 
     def end(self) -> None:
+        assert self.kubelet.asked_while_asking == 0
         self.kubelet.stop()
         self.plugin._stop_serving()
 
@@ -292,14 +294,14 @@ def test_a_restarted_plugin_remembers_who_has_got_devices_by_the_kubelet(yard: N
 
 @pytest.mark.parametrize("devices", [["gpu7-0"], ["gpu0-99"], ["x"], []])
 def test_ids_that_are_no_devices_are_refused(yard: NodeOfTest, devices: list[str]) -> None:
-    service = PluginService(names.MEMORY, yard.source, GpusNow(yard.source.present()), PodsHere)
+    service = PluginService(names.MEMORY, yard.source, GpusNow(yard.source.present()), PodsHere, GivenOut())
     with pytest.raises(InputError, match="device of"):
         service._given_for(devices)
 
 
 def test_the_longest_list_of_devices_is_far_below_what_a_kubelet_takes(yard: NodeOfTest) -> None:
     largest = tuple(YardGpu(index, "B300", 288) for index in range(64))
-    service = PluginService(names.MEMORY, yard.source, GpusNow(largest), PodsHere)
+    service = PluginService(names.MEMORY, yard.source, GpusNow(largest), PodsHere, GivenOut())
     assert len(service.devices().SerializeToString()) < MOST_BYTES / 4
 
 

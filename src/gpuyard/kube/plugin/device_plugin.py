@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -16,9 +17,10 @@ from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
 from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
+from gpuyard.kube.plugin.given_out import QUIET_S, GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, held_devices, list_pod_devices, places
-from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
+from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_devices
+from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService
 
 REGISTER_S = 10.0
 LOOK_S = 1.0
@@ -39,6 +41,8 @@ class PluginSettings:
     """A file with the numbers of GPUs that nobody shall get, separated by commas."""
     heartbeat: Path | None = None
     """A file that is renewed as long as the kubelet can be served."""
+    quiet_s: float = QUIET_S
+    """The kubelet is asked what it gave out only when it has asked nothing for so long."""
 
     def __post_init__(self) -> None:
         longest = max((self.folder / socket_name(resource) for resource in names.RESOURCES_OF_PODS), key=_length)
@@ -56,6 +60,7 @@ class DevicePlugin:
         self._servers: list[tuple[PluginService, grpc.Server]] = []
         self._kubelet: tuple[int, int] | None = None
         self._told: str | None = None
+        self._given_out = GivenOut(settings.quiet_s)
         self._devices: PodDevices = {}
         self._next_look = self._next_beat = 0.0
         self._over = threading.Event()
@@ -77,12 +82,12 @@ class DevicePlugin:
         """Look at everything once: the kubelet, health, what the API should know, and which pods got what."""
         if self._now.set(self._present()):
             self._say(f"GPUs are now: {write_gpus(self._now.gpus)}")
+        devices = self._given_out.look(partial(list_pod_devices, self._settings.pod_resources))
         kubelet = _identity(self._settings.folder / KUBELET_SOCKET)
         if kubelet is not None and (kubelet != self._kubelet or not self._sockets_are_there()):
             self._kubelet = kubelet if self._register_all() else None
         if self._told != write_gpus(self._now.gpus):
             self._tell_gpus()
-        devices = list_pod_devices(self._settings.pod_resources)
         if devices and (devices != self._devices or time.monotonic() >= self._next_look):
             self._next_look = time.monotonic() + RECONCILE_S
             self._reconcile(devices)
@@ -108,7 +113,7 @@ class DevicePlugin:
         self._stop_serving()
         try:
             for resource in names.RESOURCES_OF_PODS:
-                service = PluginService(resource, self._source, self._now, self._here)
+                service = PluginService(resource, self._source, self._now, self._here, self._given_out)
                 self._servers.append((service, self._serve(service)))
                 self._register(service)
         except (grpc.RpcError, OSError, GpuyardError) as error:
@@ -179,15 +184,7 @@ class DevicePlugin:
         return [pod for pod in found if pod.request and pod.node == self._settings.node and not pod.ended]
 
     def _here(self) -> PodsHere:
-        devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
-        if pods is None:  # any GPU will do where nobody has anything
-            return PodsHere(held=held_devices(devices))
-        where = places(pods, devices)
-        return PodsHere(
-            [replace(pod, devices=where.get(pod.uid, pod.devices)) for pod in pods],
-            frozenset(pod.uid for pod in pods if pod.full_name in devices),
-            held_devices({name: ids for name, ids in devices.items() if name in {pod.full_name for pod in pods}}),
-        )
+        return self._given_out.here(self._pods())
 
     def _reconcile(self, devices: PodDevices) -> None:
         """Write into pods where they really are.
