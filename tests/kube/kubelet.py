@@ -63,6 +63,12 @@ class KubeletStandIn:
         finally:
             self.asking = False
 
+    def release(self, pod: str) -> None:
+        """Take back the devices of a pod that has ended."""
+        for taken in self.taken.values():
+            for device in [each for each, holder in taken.items() if holder.startswith(f"{pod}#")]:
+                del taken[device]
+
     def _allocate(self, holder: str, resource: str, size: int) -> Any:
         taken, kinds = self.taken.setdefault(resource, {}), plugin_messages()
         healthy = [each for each, health in self.devices[resource].items() if health == HEALTHY]

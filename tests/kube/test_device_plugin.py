@@ -234,6 +234,19 @@ def test_whose_gpu_went_to_an_equal_pod_gets_that_ones(
     assert (yard.gpu_of("b", resource), yard.gpu_of("a", resource)) == ({"gpu0"}, {"gpu1"})
 
 
+def test_a_pod_in_whose_place_another_one_came_and_ended_gets_its_own_gpu(yard: NodeOfTest) -> None:
+    """Nobody had looked meanwhile, so the plugin takes the first one for the one that it served."""
+    yard.begin()
+    yard.bound("a", 4, "1", chosen_at=1)
+    yard.bound("b", 4, "0", chosen_at=2)
+    yard.kubelet.admit("b", names.MEMORY, 4)
+    yard.server.remove("/api/v1/namespaces/lab/pods/b")
+    yard.kubelet.release("b")
+    yard.kubelet.admit("c", names.MEMORY, 7)  # of another scheduler
+    yard.kubelet.admit("a", names.MEMORY, 4)
+    assert yard.gpu_of("a") == {"gpu1"}
+
+
 def test_what_a_kubelet_has_just_given_out_is_looked_at_at_once(yard: NodeOfTest) -> None:
     yard.begin()
     yard.bound("first", 1, "0")

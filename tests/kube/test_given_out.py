@@ -42,7 +42,7 @@ def test_what_was_given_since_is_held_and_served_until_the_kubelet_says_whose_it
     given = GivenOut(clock=clock)
     given.give(pods[0], ["gpu0-0"])  # taken for the first one, though it was the second one
     here = given.here(pods)
-    assert (here.served, list(here.held), [each.devices for each in here.pods]) == (
+    assert (here.guessed, list(here.held), [each.devices for each in here.pods]) == (
         {pods[0].uid: 1}, ["gpu0-0"], [(0,), (1,)],
     )  # fmt: skip
     clock.now += 1
@@ -62,7 +62,7 @@ def test_what_is_given_while_the_kubelet_answers_is_not_forgotten() -> None:
         return {}
 
     given.look(answers)
-    assert given.here(pods).served == {pods[0].uid: 1}
+    assert given.here(pods).guessed == {pods[0].uid: 1}
 
 
 def test_an_answer_that_does_not_come_changes_nothing() -> None:
@@ -71,7 +71,7 @@ def test_an_answer_that_does_not_come_changes_nothing() -> None:
     given.give(pods[0], ["gpu0-0"])
     clock.now += 1
     assert given.look(lambda: None) is None
-    assert given.here(pods).served == {pods[0].uid: 1}
+    assert given.here(pods).guessed == {pods[0].uid: 1}
 
 
 def test_who_has_ended_holds_nothing_and_where_nobody_knows_the_pods_everybody_does() -> None:
@@ -86,4 +86,4 @@ def test_a_pod_stays_with_the_gpu_that_its_first_container_got() -> None:
     given = GivenOut(clock=Hand())
     given.give(pods[0], ["gpu0-0"])
     here = given.here(pods)
-    assert (here.served, here.pods[0].devices) == ({pods[0].uid: 1}, (0,))
+    assert (here.guessed, here.pods[0].devices) == ({pods[0].uid: 1}, (0,))

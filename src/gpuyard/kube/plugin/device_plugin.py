@@ -23,7 +23,7 @@ from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_de
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService
 
 REGISTER_S = 10.0
-LOOK_S = 1.0
+LOOK_S, SOON_S = 1.0, 0.1
 RECONCILE_S = 5.0
 THREADS = 16
 LONGEST_PATH = 107
@@ -70,7 +70,7 @@ class DevicePlugin:
         try:
             while not self._over.is_set():
                 self.step()
-                self._over.wait(LOOK_S)
+                self._over.wait(SOON_S if self._given_out.awaits else LOOK_S)
         finally:
             self._stop_serving()
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuyard.kube.objects import GpuPod
 from gpuyard.kube.plugin.pod_devices import PodDevices, gpus_of, held_devices, places
 
-QUIET_S = 0.5
+QUIET_S = 0.2
 """So long after an answer, a kubelet has noted it."""
 
 
@@ -24,7 +25,9 @@ class PodsHere:
 
     pods: Sequence[GpuPod] = ()
     served: dict[str, int] = field(default_factory=dict)
-    """By uid, for how many of its containers a pod got devices."""
+    """By uid, the number of containers of pods that have got devices for all of them."""
+    guessed: dict[str, int] = field(default_factory=dict)
+    """By uid, for how many of its containers a pod has probably got devices since: an equal one may have got them."""
     held: Sequence[str] = ()
     """All ids that they have; one twice where it was given out under two names of resources."""
 
@@ -57,6 +60,11 @@ class GivenOut:
         with self._lock:
             self._since.append(_Given(self._clock(), pod, tuple(devices)))
 
+    @property
+    def awaits(self) -> bool:
+        """Whether something was given of which the kubelet has not said yet whose it is."""
+        return bool(self._since)
+
     def look(self, ask: Callable[[], PodDevices | None]) -> PodDevices | None:
         """What the kubelet says now; None if it does not answer, or may be waiting for this plugin."""
         began = self._clock()
@@ -78,15 +86,14 @@ class GivenOut:
         since = [given for given in since if given.pod is None or given.pod.uid in present]
         there = {pod.uid: gpus_of(listed.get(pod.full_name, [])) for pod in pods}
         served = {pod.uid: len(pod.containers) for pod in pods if there[pod.uid]}
-        for given in since:
-            if given.pod is not None and not there[given.pod.uid]:
-                served[given.pod.uid] = served.get(given.pod.uid, 0) + 1
+        guessed = Counter(given.pod.uid for given in since if given.pod is not None and not there[given.pod.uid])
         begun = {given.pod.uid: given.pod.devices for given in since if given.pod and not there[given.pod.uid]}
         where = places(pods, there | begun)
         names = {pod.full_name for pod in pods}
         return PodsHere(
             [replace(pod, devices=where.get(pod.uid, pod.devices)) for pod in pods],
             served,
+            dict(guessed),
             [
                 *held_devices({name: ids for name, ids in listed.items() if name in names}),
                 *(each for given in since for each in given.devices),

@@ -11,7 +11,7 @@ import grpc
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole, room_left
-from gpuyard.kube.objects import YardGpu
+from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.plugin.container_gpus import GpusForContainer
 from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
@@ -133,7 +133,7 @@ class PluginService:
         here = self._here()
         for each in request.container_requests:
             size = each.allocation_size
-            pod = next_pod(size, here.pods, here.served, self._whole)
+            pod = self._next(size, here.pods, here)
             wanted = pod.devices if pod else ()
             chosen = choose(self._free(each.available_deviceIDs, here), each.must_include_deviceIDs, size, wanted)
             answer.container_responses.add(deviceIDs=chosen)
@@ -169,9 +169,14 @@ class PluginService:
         if len(self._free(devices, here)) < len(devices):
             raise InputError(f"GPU {', '.join(map(str, groups))} is in use under another name of its memory")
         there = [pod for pod in here.pods if set(groups) <= set(pod.devices)]
-        pod = next_pod(len(devices), there, here.served, self._whole)
+        pod = self._next(len(devices), there, here)
         self._given_out.give(pod, devices)
         return self._source.for_container(self.resource, devices, pod.request.memory_gib if pod else len(devices))
+
+    def _next(self, size: int, pods: Sequence[GpuPod], here: PodsHere) -> GpuPod | None:
+        """Whose container it is; if it can be nobody's, one was taken for another before, which has ended since."""
+        found = next_pod(size, pods, here.served | here.guessed, self._whole)
+        return found or next_pod(size, pods, here.served, self._whole)
 
     def _free(self, devices: Iterable[str], here: PodsHere) -> list[str]:
         """Those of these devices whose GPU has room for them, whatever was given out under other resources."""
