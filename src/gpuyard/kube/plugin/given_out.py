@@ -87,8 +87,7 @@ class GivenOut:
         there = {pod.uid: gpus_of(listed.get(pod.full_name, [])) for pod in pods}
         served = {pod.uid: len(pod.containers) for pod in pods if there[pod.uid]}
         guessed = Counter(given.pod.uid for given in since if given.pod is not None and not there[given.pod.uid])
-        begun = {given.pod.uid: given.pod.devices for given in since if given.pod and not there[given.pod.uid]}
-        where = places(pods, there | begun)
+        where = places(pods, there)
         names = {pod.full_name for pod in pods}
         return PodsHere(
             [replace(pod, devices=where.get(pod.uid, pod.devices)) for pod in pods],
