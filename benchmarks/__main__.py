@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     client_step,
     compiled,
+    extender_calls,
     gate,
     golden_run,
     growth,
@@ -66,6 +67,7 @@ BENCHMARKS: dict[str, Callable[[], list[Figure]]] = {
     "sharing_worlds": sharing_worlds.run,
     "sharing": sharing_speed.run,
     "compiled": compiled.run,
+    "extender_calls": extender_calls.run,
     "million": run_million,
     "overload": run_overload,
 }

@@ -21,6 +21,8 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.core.service import Service
 from gpuyard.emulation.report import combine
+from gpuyard.kube.extender.figures import FIGURES, PREFIX, ClusterFacts
+from gpuyard.kube.extender.metrics import ExtenderMetrics
 from gpuyard.policies.registry import ALLOCATIONS, LAUNCHINGS, MULTIPLEXERS, ORDERS, PLACEMENTS
 from gpuyard.results import TABLES, summarise, summarise_programs, summarise_serving, summarise_sharing
 from gpuyard.results.folders import RUN_FILES
@@ -85,6 +87,9 @@ def reference() -> str:
         "its `_s`, because in a file and on the\ncommand line a time may have a unit. The defaults of `load`, "
         "`jobs` and `window` are those of the made workload.\n",
         _options(),
+        "## Figures of the extender on Kubernetes\n\nAt `/metrics` of `gpuyard kube extender`, for Prometheus; "
+        "`gpuyard kube dashboard` prints a dashboard of them for Grafana.\n",
+        _extender_figures(),
         "## Python\n\nEverything in `gpuyard.__all__`.\n",
         *(_public(name) for name in gpuyard.__all__),
     ]
@@ -112,6 +117,15 @@ def _command(title: str, command: Any) -> str:
         f"### `gpuyard {title}`\n\n{inspect.cleandoc(command.help)}\n\n"
         f"Usage: `gpuyard {title} [OPTIONS]{usage}`\n\n| | meaning |\n|---|---|\n{table}\n"
     )
+
+
+def _extender_figures() -> str:
+    labels = {f"{PREFIX}{each.name}": ", ".join(f"`{label}`" for label in each.labels) for each in FIGURES}
+    rows = [
+        f"| `{name}` | {_cell(meaning)} | {labels.get(name, '`call`' if '_call_' in name else '')} |"
+        for name, meaning in ExtenderMetrics(ClusterFacts).names().items()
+    ]
+    return "| figure | meaning | labels |\n|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _policies() -> str:

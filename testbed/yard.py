@@ -204,6 +204,8 @@ class Yard:
             "emulated": GPUS,
             "speed": 1.0,
             "replicas": 1,
+            "jobs": "fifo+proportional",
+            "jobsRound": 2.0,
             "hostNetwork": True,
             "listen": self.listen,
             "extenderUrl": f"https://{self.listen}",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks import golden_run, growth, million, overload, planning, real_rounds, start, tables
+from benchmarks import extender_calls, golden_run, growth, million, overload, planning, real_rounds, start, tables
 from benchmarks.document import fill
 from benchmarks.emulated import demo
 from benchmarks.limits import Figure, failures
@@ -51,6 +51,12 @@ def test_plans_of_few_and_of_more_models_are_timed() -> None:
     figures = planning.run(repeats=1, sizes=(2, 12), every=400)
     assert all(figure.value > 0 for figure in figures)
     assert [service.rate_per_s for service in planning.many(5)] == [s.rate_per_s for s in planning.many(5)]
+
+
+def test_calls_of_the_extender_are_timed() -> None:
+    figures = extender_calls.run(nodes=4, pods=24, asked=10, mixes=5)
+    assert len(figures) == 6
+    assert all(figure.value > 0 for figure in figures)
 
 
 def test_rounds_of_real_jobs_are_timed() -> None:

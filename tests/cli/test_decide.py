@@ -84,3 +84,36 @@ def test_with_nobody_in_the_queue_the_plan_is_empty(tmp_path: Path, capsys: pyte
     told = capsys.readouterr()
     assert not end.value.code
     assert told.err == "nothing to do: everybody keeps what it has\n"
+
+
+SHARED = str(ROOT / "examples" / "shared-snapshot.json")
+
+
+def test_a_multiplex_policy_says_who_would_go_where_and_why_others_wait(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["decide", SHARED, "--policy", "fifo+proportional", "--multiplex", "first-fit", "--format", "json"])
+    told = json.loads(capsys.readouterr().out)
+    assert [(one["job"], one["gpus"][0]["gpu"]) for one in told["start"]] == [("lab/bert", 0)]
+    assert [(one["job"], one["lacks"]) for one in told["wait"]] == [
+        ("lab/large", "it needs 12.9 GB of GPU memory; 8.6 GB is the most that is free on a GPU")
+    ]
+    with pytest.raises(SystemExit):
+        main(["decide", SHARED, "--policy", "fifo+proportional", "--multiplex", "exclusive"])
+    assert "its memory would fit, but GPUs are not shared" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--multiplex", "nope"], "error: field multiplex: 'nope' is not a multiplex policy"),
+        (["--multiplex", "exclusive", "--policy", "fifo+opt"], "error: field policy: 'fifo+opt' cannot be joined"),
+    ],
+)
+def test_a_multiplex_policy_that_cannot_be_is_one_line(
+    args: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["decide", SHARED, *args])
+    told = capsys.readouterr()
+    assert (end.value.code, told.out, told.err.count("\n")) == (2, "", 1)
+    assert told.err.startswith(says)

@@ -20,9 +20,11 @@ from gpuyard.kube.client.api import APPLY, Api
 Json = dict[str, Any]
 Failure = Callable[[str, str], int | None]
 """From method and path to the status with which a request fails; 0 drops the answer after it was carried out."""
+LATE = -1
+"""...and this one before it is carried out."""
 
 
-LISTS = ("/nodes", "/pods")
+LISTS = ("/nodes", "/pods", "/events")
 STATUS = "/status"
 PRECONDITIONS = ("resourceVersion", "uid")
 
@@ -36,8 +38,14 @@ class ApiStandIn:
         self.version = 0
         self.changed = threading.Condition()
         self.requests: list[tuple[str, str, Json]] = []
+        self.heard: list[tuple[str, str, str]] = []
+        """Of each request, watches too: who asked, by the token that was shown, the method and the whole path."""
         self.fails: Failure = lambda method, path: None
+        self.late: list[tuple[str, str, Json]] = []
+        """Requests that were not carried out yet, though nobody waits for their answers."""
         self.port = 0
+        self.graceful = False
+        """Whether pods that are on a node stay until their node has ended them."""
 
     @cached_property
     def api(self) -> Api:
@@ -90,15 +98,17 @@ class ApiStandIn:
             if (uid and uid in owners) or of_kind:
                 self._note("DELETED", path, self.objects.pop(path))
 
-    def answer(self, method: str, path: str, body: Json) -> tuple[int, Json]:
-        """Carry out a request."""
+    def answer(
+        self, method: str, path: str, body: Json, selects: Callable[[Json], bool] = lambda _: True
+    ) -> tuple[int, Json]:
+        """Carry out a request; a list has what is selected."""
         self.requests.append((method, path, body))
         try:
-            return self._carried_out(method, path, body)
+            return self._carried_out(method, path, body, selects)
         except InvalidError as error:
             return 422, {"message": str(error)}
 
-    def _carried_out(self, method: str, path: str, body: Json) -> tuple[int, Json]:
+    def _carried_out(self, method: str, path: str, body: Json, selects: Callable[[Json], bool]) -> tuple[int, Json]:
         with self.changed:
             try:
                 custom = definition_for(path, self.objects)
@@ -113,17 +123,30 @@ class ApiStandIn:
             if method == "GET" and path not in self.objects and not path.endswith(lists):
                 return 404, {"message": f"{path} not found"}
             if method == "GET":
-                return 200, self.objects.get(path) or self._list(path)
+                return 200, self.objects.get(path) or self._list(path, selects)
             if method == "DELETE" and path in self.objects:
-                self._note("DELETED", path, self.objects.pop(path))
-                return 200, {}
+                return self._delete(path, body)
             path, status = (path.removesuffix(STATUS), True) if path.endswith(STATUS) else (path, False)
             if path not in self.objects:
                 return 404, {"message": f"{path} not found"}
             return self._change(method, path, body, custom, status=status)
 
-    def _list(self, path: str) -> Json:
-        items = [thing for where, thing in self.objects.items() if is_in(where, path)]
+    def _delete(self, path: str, body: Json) -> tuple[int, Json]:
+        """Remove an object; a pod that is on a node is only marked where nodes remove their pods themselves."""
+        thing, wanted = deepcopy(self.objects[path]), (body.get("preconditions") or {}).get("uid")
+        if wanted not in (None, thing["metadata"].get("uid")):
+            return 409, {"message": "the object is another one"}
+        ended = (thing.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if not self.graceful or "/pods/" not in path or ended or not (thing.get("spec") or {}).get("nodeName"):
+            self._note("DELETED", path, self.objects.pop(path))
+        else:
+            thing["metadata"] |= {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+            thing["metadata"] |= {"deletionGracePeriodSeconds": body.get("gracePeriodSeconds", 30)}
+            self._note("MODIFIED", path, thing)
+        return 200, {}
+
+    def _list(self, path: str, selects: Callable[[Json], bool]) -> Json:
+        items = [thing for where, thing in self.objects.items() if is_in(where, path) and selects(thing)]
         return {"metadata": {"resourceVersion": str(self.version)}, "items": items}
 
     def _create(self, path: str, body: Json) -> tuple[int, Json]:
@@ -131,8 +154,9 @@ class ApiStandIn:
             return 409, {"message": f"{path} exists"}
         custom = definition_for(path, self.objects)
         fresh = stored(custom, None, body, status=False) if custom else deepcopy(body)
-        if custom:
-            fresh["metadata"].setdefault("uid", f"uid-{self.version + 1}")
+        fresh["metadata"].setdefault("uid", f"uid-{self.version + 1}")
+        if "/pods/" in path:
+            fresh.setdefault("status", {"phase": "Pending"})
         return 201, self._note("ADDED", path, fresh)
 
     def _change(self, method: str, path: str, body: Json, custom: Json | None, *, status: bool) -> tuple[int, Json]:
@@ -166,6 +190,19 @@ def is_in(where: str, folder: str) -> bool:
     return folder in (where.rsplit("/", 1)[0], everywhere.rsplit("/", 1)[0])
 
 
+def selection(query: dict[str, list[str]]) -> Callable[[Json], bool]:
+    """By labels, and by the node of pods, each equal to something."""
+    labels = [each.split("=", 1) for asked in query.get("labelSelector", []) for each in asked.split(",")]
+    nodes = [asked.split("=", 1)[1] for asked in query.get("fieldSelector", []) if asked.startswith("spec.nodeName=")]
+
+    def selects(thing: Json) -> bool:
+        has = thing["metadata"].get("labels") or {}
+        on = (thing.get("spec") or {}).get("nodeName")
+        return all(has.get(key) == value for key, value in labels) and all(on == node for node in nodes)
+
+    return selects
+
+
 def merged(before: Json, change: Json) -> Json:
     """A merge patch."""
     after = deepcopy(before)
@@ -187,19 +224,25 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _handle(self) -> None:
         asked = urlsplit(self.path)
+        token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
+        self.stand_in.heard.append((token, self.command, self.path))
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length") or 0)) or b"{}")
         query = parse_qs(asked.query)
         if "watch" in query:
-            self._watch(asked.path, int(query["resourceVersion"][0]))
+            self._watch(asked.path, int(query["resourceVersion"][0]), selection(query))
             return
         failure = self.stand_in.fails(self.command, asked.path)
+        if failure == LATE:
+            self.stand_in.late.append((self.command, asked.path, body))
+            self.close_connection = True
+            return
         if failure:
             self._answer(failure, {"message": "it failed"})
             return
         applied = self.headers.get("Content-Type") == APPLY and asked.path not in self.stand_in.objects
         if applied:
             self.stand_in.put(asked.path, body)
-        status, answer = self.stand_in.answer(self.command, asked.path, body)
+        status, answer = self.stand_in.answer(self.command, asked.path, body, selection(query))
         if failure == 0:
             self.close_connection = True
         else:
@@ -207,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle  # noqa: N815
 
-    def _watch(self, folder: str, version: int) -> None:
+    def _watch(self, folder: str, version: int, selects: Callable[[Json], bool]) -> None:
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
@@ -220,7 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
                     return
             for number, kind, path, thing in new:
                 version = number
-                if is_in(path, folder):
+                if is_in(path, folder) and selects(thing):
                     self.wfile.write(json.dumps({"type": kind, "object": thing}).encode() + b"\n")
                     self.wfile.flush()
                 elif kind == "STOP":

@@ -11,7 +11,8 @@ from typing import Any
 import grpc
 from tests.kube.waiting import until
 
-from gpuyard.kube.plugin.messages import HEALTHY, MOST_BYTES, PLUGIN_SERVICE, plugin_messages, pod_messages
+from gpuyard.kube.plugin.messages import HEALTHY, MOST_BYTES, PLUGIN_SERVICE, plugin_messages
+from gpuyard.kube.pod_devices import pod_messages
 
 OPTIONS = (("grpc.max_receive_message_length", MOST_BYTES),)
 
@@ -30,6 +31,8 @@ class KubeletStandIn:
         self.asked_while_asking = 0
         """How often somebody asked for pods' devices while a plugin was asked for some: a kubelet may end by it."""
         self._channels: list[grpc.Channel] = []
+        self._newest: dict[str, grpc.Channel] = {}
+        """By resource, the channel to the plugin that registered last."""
         self._calls: dict[str, Callable[[str, Any], Any]] = {}
         self.start()
 
@@ -69,6 +72,12 @@ class KubeletStandIn:
             for device in [each for each, holder in taken.items() if holder.startswith(f"{pod}#")]:
                 del taken[device]
 
+    def free(self, pod: str) -> None:
+        """A pod has ended: what it had is nobody's."""
+        for taken in self.taken.values():
+            for device in [each for each, holder in taken.items() if holder.startswith(f"{pod}#")]:
+                del taken[device]
+
     def _allocate(self, holder: str, resource: str, size: int) -> Any:
         taken, kinds = self.taken.setdefault(resource, {}), plugin_messages()
         healthy = [each for each, health in self.devices[resource].items() if health == HEALTHY]
@@ -97,6 +106,7 @@ class KubeletStandIn:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, "refused")
             channel = grpc.insecure_channel(f"unix:{self.folder / request.endpoint}", options=OPTIONS)
             self._channels.append(channel)
+            self._newest[request.resource_name] = channel
             self._calls[request.resource_name] = caller(channel)
             options = self._calls[request.resource_name]("GetDevicePluginOptions", kinds["Empty"]())
             assert options == request.options
@@ -115,10 +125,13 @@ class KubeletStandIn:
         )
         try:
             for answer in call(kinds["Empty"]()):
+                if self._newest[resource] is not channel:
+                    return
                 self.devices[resource] = {each.ID: each.health for each in answer.devices}
         except (grpc.RpcError, ValueError):
             pass
-        self.devices.pop(resource, None)
+        if self._newest.get(resource) is channel:
+            self.devices.pop(resource, None)
 
     def _pods(self) -> grpc.GenericRpcHandler:
         kinds = pod_messages()

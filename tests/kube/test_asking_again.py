@@ -12,7 +12,7 @@ from tests.kube.builders import node, pod
 from gpuyard.kube import names
 from gpuyard.kube.extender.answers import Extender
 from gpuyard.kube.extender.asking_again import AskingAgain
-from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.extender.cluster_state import ClusterState, WaitCause
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
@@ -73,7 +73,7 @@ def test_a_pod_is_marked_when_a_gpu_comes(waiting: Waiting) -> None:
 def test_a_pod_that_was_refused_while_room_came_is_marked_at_once(waiting: Waiting) -> None:
     waiting.state.of_pods.change(waiting.server.pod("there"), gone=True)
     waiting.state.freed.clear()
-    waiting.state.refuse(waiting.state.pods["uid-waits"])
+    waiting.state.refuse(waiting.state.pods["uid-waits"], WaitCause.MEMORY)
     assert waiting.state.freed.is_set()
     assert waiting.again.step() == ["lab/waits"]
 

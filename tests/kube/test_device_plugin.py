@@ -9,9 +9,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.kube.api_server import ApiStandIn, api_server
-from tests.kube.builders import Manifest, node, pod
-from tests.kube.kubelet import KubeletStandIn
+from tests.kube.api_server import api_server
+from tests.kube.builders import node, pod
+from tests.kube.plugin_node import NodeOfTest
 from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK
@@ -20,51 +20,12 @@ from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube import names
 from gpuyard.kube.books import books_of
 from gpuyard.kube.objects import YardGpu, read_node, read_pod
-from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
-from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
+from gpuyard.kube.plugin.device_plugin import PluginSettings, socket_name
 from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import MOST_BYTES
 from gpuyard.kube.plugin.service import GpusNow, PluginService
+from gpuyard.kube.pod_devices import HeldDevices
 from gpuyard.sharing.task_tuning import TaskPlace
-
-
-class NodeOfTest:
-    """A node with two P100 of 15 GiB, emulated, a kubelet and a plugin that moves when it is told to."""
-
-    def __init__(self, folder: Path, sockets: Path, server: ApiStandIn) -> None:
-        self.server, self.notes = server, list[str]()
-        self.unwell = folder / "unwell"
-        self.kubelet = KubeletStandIn(sockets)
-        self.source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
-        self.settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", self.unwell, quiet_s=0)
-        self.plugin = self.new_plugin()
-
-    def new_plugin(self) -> DevicePlugin:
-        return DevicePlugin(self.settings, self.source, self.server.api, self.notes.append)
-
-    def begin(self) -> None:
-        self.plugin.step()
-        self.kubelet.wait_for(names.MEMORY, 30)
-
-    def bound(self, name: str, memory: int, devices: str, chosen_at: int = 1, **more: object) -> None:
-        self.server.add_pod(pod(name, memory=memory, node="n1", devices=devices, chosen_at=chosen_at, **more))  # type: ignore[arg-type]
-
-    def gpu_of(self, holder: str, resource: str = names.MEMORY) -> set[str]:
-        found = {each for each, who in self.kubelet.taken[resource].items() if who.startswith(f"{holder}#")}
-        return {each.partition("-")[0] for each in found}
-
-    def pod_at(self, name: str, version: int) -> Manifest:
-        """A pod as it was at a version."""
-        return [
-            thing
-            for at, _, _, thing in self.server.events
-            if at <= version and thing["metadata"].get("name") == name and "spec" in thing
-        ][-1]
-
-    def end(self) -> None:
-        assert self.kubelet.asked_while_asking == 0
-        self.kubelet.stop()
-        self.plugin._stop_serving()
 
 
 @pytest.fixture
@@ -121,13 +82,36 @@ def test_a_request_that_no_single_gpu_can_take_is_refused_with_words(yard: NodeO
         yard.kubelet.admit("c", names.MEMORY, 10)
 
 
+@pytest.mark.parametrize("second", [(names.MEMORY, 4), (names.THEIR_MEMORY, 4), (names.WHOLE_GPUS, 1)])
+def test_what_was_given_away_under_one_resource_is_not_given_again_under_another(
+    yard: NodeOfTest, second: tuple[str, int]
+) -> None:
+    """A kubelet counts each resource for itself, and here nobody chose a GPU before it asks."""
+    yard.begin()
+    for resource, size in ((names.WHOLE_GPUS, 2), (names.THEIR_MEMORY, 30)):
+        yard.kubelet.wait_for(resource, size)
+    first = (names.WHOLE_GPUS, 1) if second[0] != names.WHOLE_GPUS else (names.MEMORY, 4)
+    others = {names.MEMORY: (names.THEIR_MEMORY, 12), names.THEIR_MEMORY: (names.MEMORY, 12)}
+    asked = {"a": first, "b": second, "c": others.get(second[0], second)}
+    for name, (resource, size) in asked.items():
+        whole = size if resource == names.WHOLE_GPUS else 0
+        yard.server.add_pod(pod(name, memory=0 if whole else size, whole=whole, resource=resource, node="n1"))
+    for name in "ab":
+        yard.kubelet.admit(name, *asked[name])
+    assert yard.gpu_of("a", first[0]) | yard.gpu_of("b", second[0]) == {"gpu0", "gpu1"}
+    with pytest.raises(grpc.RpcError, match="is in use under another name of its memory"):
+        yard.kubelet.admit("c", *asked["c"])
+
+
 def test_whole_gpus_are_those_that_were_chosen(yard: NodeOfTest) -> None:
     yard.begin()
     yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
     yard.server.add_pod(pod("a", whole=1, node="n1", devices="1"))
     (answer,) = yard.kubelet.admit("a", names.WHOLE_GPUS, 1)
     assert yard.gpu_of("a", names.WHOLE_GPUS) == {"gpu1"}
-    assert not {"GPUYARD_MEMORY_LIMIT", TASK} & set(answer.envs)
+    assert not {"GPUYARD_MEMORY_LIMIT", SOCKET} & set(answer.envs)
+    assert yard.source.records.find(answer.envs[TASK]) is None  # it shares with nobody, and may say how far it is
+    assert yard.source.records.all()[answer.envs[TASK]] == HeldDevices(names.WHOLE_GPUS, ("gpu1",))
 
 
 def test_a_manifest_of_iadeep_finds_its_variables(yard: NodeOfTest) -> None:
@@ -190,7 +174,7 @@ def test_a_pod_that_ended_up_elsewhere_is_noted_where_it_is(yard: NodeOfTest) ->
     yard.kubelet.admit("a", names.MEMORY, 6)  # nobody tells the plugin what was chosen
     assert yard.gpu_of("a") == {"gpu0"}
     yard.server.fails = lambda method, path: None
-    yard.plugin = again(yard)
+    yard.restart_plugin()
     assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
 
 
@@ -282,23 +266,15 @@ def test_a_pod_of_another_scheduler_is_noted_where_it_is(yard: NodeOfTest) -> No
     yard.begin()
     yard.bound("a", 6, "")
     yard.kubelet.admit("a", names.MEMORY, 6)
-    yard.plugin = again(yard)
+    yard.restart_plugin()
     assert yard.server.pod("a")["metadata"]["annotations"][names.DEVICES] == "0"
-
-
-def again(yard: NodeOfTest) -> DevicePlugin:
-    """A plugin that was started again, and has looked at everything once."""
-    yard.plugin._stop_serving()
-    plugin = yard.new_plugin()
-    plugin.step()
-    return plugin
 
 
 def test_a_restarted_plugin_remembers_who_has_got_devices_by_the_kubelet(yard: NodeOfTest) -> None:
     yard.begin()
     yard.bound("a", 4, "0", chosen_at=1)
     yard.kubelet.admit("a", names.MEMORY, 4)
-    yard.plugin = again(yard)
+    yard.restart_plugin()
     yard.kubelet.wait_for(names.MEMORY, 30)
     yard.bound("b", 4, "1", chosen_at=2)
     yard.kubelet.admit("b", names.MEMORY, 4)

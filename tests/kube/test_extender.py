@@ -14,7 +14,7 @@ from tests.kube.builders import Manifest, node, pod
 from gpuyard.kube import names
 from gpuyard.kube.extender.answers import Extender
 from gpuyard.kube.extender.asking_again import AskingAgain
-from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.extender.cluster_state import ClusterState, WaitCause
 from gpuyard.kube.judging import PodJudge, sharing_rule
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.rule import SharingRule
@@ -127,7 +127,7 @@ def test_a_policy_that_fails_is_one_line_with_its_file_to_the_scheduler(
     assert "test_extender.py" in error
     assert yard.extender.prioritize({"Pod": pod("new", memory=1), "NodeNames": ["n1"]}) == []
     assert said in yard.bind("new", "n1")
-    yard.state.refuse(yard.state.pods["uid-new"])
+    yard.state.refuse(yard.state.pods["uid-new"], WaitCause.MEMORY)
     again = AskingAgain(yard.server.api, yard.state, judge, lambda: True, yard.notes.append)
     assert again.step() == ["lab/new"]  # so that the scheduler hears of it
     assert said in yard.notes[-1]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from tests.kube.builders import pod
 
+from gpuyard.kube import names
 from gpuyard.kube.objects import GpuPod, read_pod
 from gpuyard.kube.plugin.given_out import QUIET_S, GivenOut
-from gpuyard.kube.plugin.pod_devices import PodDevices
+from gpuyard.kube.pod_devices import HeldDevices, PodDevices
 
 
 class Hand:
@@ -23,7 +24,7 @@ def waits(name: str, gpu: int, containers: int = 1) -> GpuPod:
 
 
 def said(**devices: str) -> PodDevices:
-    return {f"lab/{name}": [[each]] for name, each in devices.items()}
+    return {f"lab/{name}": [HeldDevices(names.MEMORY, (each,))] for name, each in devices.items()}
 
 
 def test_a_kubelet_is_asked_only_when_it_has_been_quiet_for_a_while() -> None:

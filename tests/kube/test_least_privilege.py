@@ -47,7 +47,9 @@ TABLE = {
         "exec",
         "512Mi",
     ),
-    "node": Held(True, False, {"/var/lib/gpuyard/tasks": True}, "", "exec", "512Mi"),
+    "node": Held(
+        True, True, {"/var/lib/gpuyard/tasks": True, "/var/lib/kubelet/pod-resources": False}, "", "exec", "512Mi"
+    ),
 }
 
 

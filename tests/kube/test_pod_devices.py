@@ -7,8 +7,9 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpuyard.kube import names
 from gpuyard.kube.objects import GpuPod, GpuRequest
-from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, gpus_of, places
+from gpuyard.kube.pod_devices import HeldDevices, PodDevices, corrections, gpus_of, places
 from gpuyard.policies.multiplex.interference import Usage
 
 CHOSEN = st.lists(st.tuples(st.sampled_from([4, 7]), st.integers(0, 3)), max_size=8)
@@ -33,7 +34,7 @@ def admitted(pods: list[GpuPod], order: list[int], count: int) -> PodDevices:
         alike = [each for each in pods if each.containers == pod.containers]
         taken = len([each for each in alike if each.full_name in said])
         (gpu,) = alike[taken].devices
-        said[pod.full_name] = [[f"gpu{gpu}-{number}"]]
+        said[pod.full_name] = [HeldDevices(names.MEMORY, (f"gpu{gpu}-{number}",))]
     return said
 
 
@@ -48,7 +49,7 @@ def test_all_gpus_that_were_chosen_stay_taken_in_whichever_order_pods_are_admitt
     assert Counter((pod.request, found[pod.uid]) for pod in pods) == Counter((pod.request, pod.devices) for pod in pods)
     for pod in pods:
         if pod.full_name in said:
-            assert found[pod.uid] == (int(said[pod.full_name][0][0].partition("-")[0].removeprefix("gpu")),)
+            assert found[pod.uid] == (int(said[pod.full_name][0].ids[0].partition("-")[0].removeprefix("gpu")),)
     moved = {pod.uid: gpus for pod, gpus in corrections(pods, said)}
     assert moved == {pod.uid: found[pod.uid] for pod in pods if found[pod.uid] != pod.devices}
 

@@ -20,6 +20,7 @@ from tests.kube.api_server import api_server
 from tests.kube.builders import node, pod
 from tests.kube.kubelet import KubeletStandIn
 
+from gpuyard.client.session import SOCKET as AGENT
 from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.core.errors import InputError
 from gpuyard.emulation import nvml
@@ -139,6 +140,7 @@ def test_a_container_finds_its_gpu_by_uuid_with_its_devices_and_a_limit(watched:
         "GPUYARD_GATE_LEVEL": "-1",
         "GPUYARD_GATE_MEMORY": str(2 * 2**30),
         SOCKET: "/opt/gpuyard/sockets/tasks.sock",
+        AGENT: "/opt/gpuyard/sockets/steps.sock",
     }
     assert given.device_nodes == ["/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"]  # and not that of GPU 0
     assert [(there, read_only) for there, _, read_only in given.mounts] == [
@@ -151,8 +153,8 @@ def test_a_container_finds_its_gpu_by_uuid_with_its_devices_and_a_limit(watched:
 def test_whole_gpus_have_no_limit_and_no_tuner(watched: Watched) -> None:
     given = watched.source().for_container(names.WHOLE_GPUS, ["gpu0", "gpu1"], 0)
     assert given.environment["CUDA_VISIBLE_DEVICES"] == ",".join(watched.uuids)
-    assert not {"LD_PRELOAD", TASK} & set(given.environment)
-    assert given.mounts == []
+    assert not {"LD_PRELOAD", SOCKET} & set(given.environment)
+    assert [(there, read_only) for there, _, read_only in given.mounts] == [("/opt/gpuyard/sockets", True)]
 
 
 def test_limits_can_be_left_out_and_a_driver_of_the_node_be_given(watched: Watched) -> None:

@@ -17,12 +17,14 @@ from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK, BatchWish, SharedBatch
 from gpuyard.core.units import GB_OF_GIB
+from gpuyard.kube import names
 from gpuyard.kube.task_records import TaskRecords
 from gpuyard.sharing.task_daemon import TaskDaemon
 from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
 
 BEAT_S = 0.002
 ROUNDS = count()
+PARTS = count()
 
 
 @contextmanager
@@ -39,7 +41,7 @@ def running(folder: Path) -> Iterator[TaskDaemon]:
 
 
 def task(folder: Path, own: int = 64, **more: str) -> SharedBatch:
-    secret = TaskRecords(folder / "records").add([f"gpu0-{part}" for part in range(4)])
+    secret = TaskRecords(folder / "records").add(names.MEMORY, [f"gpu0-{next(PARTS)}" for _ in range(4)])
     environment = {SOCKET: str(folder / "tasks.sock"), TASK: secret, **more}
     return SharedBatch(own, beat_s=BEAT_S, environment=environment)
 
@@ -157,7 +159,7 @@ def test_a_stranger_is_not_heard(short_folder: Path) -> None:
 def test_a_task_cannot_speak_for_another_one(short_folder: Path) -> None:
     terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
     records = TaskRecords(short_folder / "records")
-    one, other = records.add(["gpu0-0"]), records.add(["gpu0-1"])
+    one, other = records.add(names.MEMORY, ["gpu0-0"]), records.add(names.MEMORY, ["gpu0-1"])
     lines = [json.dumps({"task": name, **terms}).encode() for name in (one, other)]
     with running(short_folder):
         first, second = say(short_folder / "tasks.sock", *lines)
@@ -167,7 +169,7 @@ def test_a_task_cannot_speak_for_another_one(short_folder: Path) -> None:
 
 def test_records_say_where_a_container_is_and_go_when_nobody_holds_the_devices(short_folder: Path) -> None:
     records = TaskRecords(short_folder / "records")
-    kept, gone, young = (records.add([f"gpu1-{part}", f"gpu1-{part + 1}"]) for part in (0, 2, 4))
+    kept, gone, young = (records.add(names.MEMORY, [f"gpu1-{part}", f"gpu1-{part + 1}"]) for part in (0, 2, 4))
     for name in (kept, gone):
         os.utime(records.folder / f"{name}.json", (1, 1))
     records.keep([["gpu1-1", "gpu1-0"]])

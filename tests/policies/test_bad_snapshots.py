@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.pages import ROOT
 
 from gpuyard.core.errors import InputError
 from gpuyard.policies.snapshot import Snapshot
@@ -40,7 +41,7 @@ def holds(*gpus: tuple[str, int], **amounts: float) -> dict[str, Any]:
 CHANGES: dict[str, tuple[Change, str]] = {
     "another version": (
         lambda s: s.update(gpuyard="snapshot/9"),
-        "'snapshot/9' is not a snapshot of gpuyard: its field gpuyard must be 'snapshot/1'",
+        "'snapshot/9' is not a snapshot of gpuyard: its field gpuyard must be 'snapshot/2'",
     ),
     "no version": (lambda s: s.pop("gpuyard"), "is not a snapshot of gpuyard"),
     "no time": (lambda s: s.pop("now_s"), "field now_s: is missing"),
@@ -211,3 +212,27 @@ def test_where_nothing_can_be_written_nothing_is_left(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="taken: cannot be written"):
         loaded.save(tmp_path / "taken")
     assert sorted(each.name for each in tmp_path.iterdir()) == ["snapshot.json", "taken"]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda c: c["sharing"]["tasks"].append(c["sharing"]["tasks"][0]), "sharing.tasks: 'lab/vgg' stands twice"),
+        (lambda c: c["sharing"]["tasks"][0].update(job_id="x"), "field sharing.tasks: 'x' is not one of the jobs"),
+        (lambda c: c["sharing"]["tasks"][0].update(compute=1.1), "field sharing.tasks.0.compute: 1.1 "),
+        (lambda c: c["sharing"]["observations"][0].update(measured=[5]), "field sharing.observations.0: "),
+        (lambda c: c["nodes"][0].update(taken={"cpus": 12.5}), "field taken, cpus of node n1: 12.5 "),
+        (lambda c: c["nodes"][0].update(taken={"gpus": 1.0}), "field taken: 'gpus' is not one of cpus"),
+        (lambda c: c["nodes"][0].update(taken={"cpus": 7.0}), "contradicts itself: "),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_about_sharing_is_one_line_too(change: Callable[[Any], None], says: str, tmp_path: Path) -> None:
+    content = json.loads((ROOT / "examples" / "shared-snapshot.json").read_text(encoding="utf-8"))
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    Snapshot.load(path)
+    change(content)
+    path.write_text(json.dumps(content), encoding="utf-8")
+    told = refusal(path)
+    assert says in told
+    assert told.startswith(str(path))

@@ -437,7 +437,7 @@ def test_on_a_full_disk_nobody_is_started_or_stopped_until_there_is_room(
     assert 0 < started[0] == started[1] < len(jobs)
     assert {record.state for record in yard.world.records.values()} == {JobState.FINISHED}
     assert len(yard.store.rows("attempts")) == len(jobs)
-    assert capsys.readouterr().out == "gpuyard: full: nobody is started or stopped until there is room\n"
+    assert capsys.readouterr().out == "gpuyard: full: nobody is started or stopped until that is mended\n"
     check_nothing_is_held_twice(yard)
 
 

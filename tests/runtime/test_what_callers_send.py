@@ -17,6 +17,7 @@ from gpuyard.profiles import load_zoo
 from gpuyard.runtime.addresses import AgentSettings, open_channel
 from gpuyard.runtime.agent import NodeAgent
 from gpuyard.runtime.launching import JobStarts
+from gpuyard.runtime.node_service import serve_node
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
 from gpuyard.runtime.settling import Patience
@@ -114,7 +115,7 @@ def test_jobs_that_are_none_are_refused_in_a_line(scheduler: tuple[Answering, An
 
 def test_an_agent_refuses_what_is_no_message_of_its_jobs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     agent = NodeAgent(AgentSettings("here", 1, str(tmp_path), 0.1, 60.0))
-    server = agent._serve()
+    server = serve_node(agent.settings.socket, lambda call, request, _: agent.answer(call, request))
     seeded = random.Random(2)
     with grpc.insecure_channel(f"unix:{agent.settings.socket}") as channel:
         for call in [*(f"/{NODE}/{call}" for call in NODE_CALLS), f"/{NODE}/Other"]:

@@ -20,7 +20,10 @@ from gpuyard.core.cluster import Cluster
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import Decision, decide
+from gpuyard.policies.decide_shared import SharedDecider
+from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.policy import Policy
+from gpuyard.policies.registry import MULTIPLEXERS
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import Zoo
 from gpuyard.runtime.commands import AcknowledgeExit, AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
@@ -29,6 +32,8 @@ from gpuyard.runtime.new_jobs import NewJob
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.reports import RankExit, RankProgress
 from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.shared_company import SharedCompany
+from gpuyard.runtime.shared_world import SharedWorld
 from gpuyard.runtime.store import RunStore
 
 
@@ -77,6 +82,8 @@ class VirtualRank:
     leaving: bool = False
     loaded: int = 0
     generation: int = 0
+    measured_from: tuple[float, float] = (0.0, 0.0)
+    """The step and the time from which it measures under the terms of its lease."""
 
     @property
     def phase(self) -> str:
@@ -194,6 +201,7 @@ class VirtualAgents:
             self._leave(rank, finished=False)
             return
         rank.working, rank.since = True, self.clock.now()
+        rank.measured_from = rank.step, rank.since
         self._report(rank)
         self._plan(rank)
         if (name.job, name.rank) in self.own:
@@ -259,6 +267,8 @@ class VirtualAgents:
                 self._exit(rank, code=-15)
             return
         self._advance(rank)
+        if (lease.terms, lease.step_s) != (rank.lease.terms, rank.lease.step_s):
+            rank.measured_from = rank.step, self.clock.now()
         if lease.save_at > rank.lease.save_at and (rank.name.job, rank.name.rank) in self.own:
             assert rank.step <= lease.save_at + 1e-9, f"{rank.name} hears too late where to save"
             wait_s = max(lease.save_at - rank.step, 0.0) * self._step_s(rank)
@@ -303,7 +313,12 @@ class VirtualAgents:
     def _told(self, rank: VirtualRank) -> RankProgress:
         saved = self.saved.get(rank.name.job, 0)
         works = rank.working or rank.leaving
-        return RankProgress(rank.name, int(rank.step + 1e-9), saved, working=works, loaded_step=rank.loaded)
+        steps, seconds = rank.step - rank.measured_from[0], rank.since - rank.measured_from[1]
+        whole = int(steps + 1e-9)
+        return RankProgress(
+            rank.name, int(rank.step + 1e-9), saved, working=works, loaded_step=rank.loaded, terms=rank.lease.terms,
+            measured_steps=whole, measured_s=seconds * whole / steps / self.clock.speed if whole else 0.0,
+        )  # fmt: skip
 
 
 @dataclass
@@ -321,18 +336,45 @@ class VirtualYard:
     patience: Patience = field(default_factory=lambda: Patience(beat_s=10.0, leave_s=1e6))
     clock: VirtualClock = field(default_factory=VirtualClock)
     agents: VirtualAgents = None  # type: ignore[assignment]
+    multiplex: str = ""
+    """The policy by which jobs share GPUs, if they do."""
+    known: InterferenceModel = field(default_factory=InterferenceModel)
+    tell_every_s: float | None = None
+    """How often processes tell how far they are; once a round."""
 
     def __post_init__(self) -> None:
         self.agents = self.agents or VirtualAgents(self.clock, self.start_s, self.save_s)
         self.store = RunStore(self.folder / "run.db")
+        self.company = self._company() if self.multiplex else None
         self.world = RealCluster(
             self.cluster, self.store, self.zoo, self.clock, self.agents, JobStarts(self.folder, 1.0, self.save_every_s),
-            self.rules, self.patience,
+            self.rules, self.patience, self.company,
         )  # fmt: skip
         self.agents.world = self.world
         for node in self.cluster.node_names:
             self.agents.attach(node)
         self.seen: list[tuple[Snapshot, Decision]] = []
+
+    def _company(self) -> SharedCompany:
+        tunes = bool(getattr(MULTIPLEXERS.find(self.multiplex), "tunes", False))
+        rounds = itertools.count()
+        name = f"{self.folder.name}-{self.clock.now()}"
+        company = SharedCompany(
+            self.cluster, self.zoo, self.clock.speed, self.known, tunes=tunes,
+            new_round=lambda: f"{name}-{next(rounds)}",
+        )  # fmt: skip
+        company.recall(self.store.rows("mixes"))
+        return company
+
+    def run_shared(self, workload: Workload, policy: Policy) -> None:
+        """Until all is done, with jobs that share GPUs."""
+        assert self.company is not None
+        if not self.world.records:
+            self.world.add(NewJob(workload.job(number)) for number in range(len(workload)))
+        self.world.hear()
+        self._tell_by_rounds()
+        shared = SharedWorld(self.world, self.company)
+        control(shared, SharedDecider(policy, MULTIPLEXERS.find(self.multiplex), self.zoo))
 
     def run(self, workload: Workload, policy: Policy, *, every_round: bool = False) -> None:
         """Until all is done; decide in every round, or only where the decision may be another one."""
@@ -352,7 +394,7 @@ class VirtualYard:
     def _tell_by_rounds(self) -> None:
         """Processes tell how far they are once a round."""
         self.agents.report_all()
-        self.clock.at(self.clock.now() + self.rules.round_s, self._tell_by_rounds)
+        self.clock.at(self.clock.now() + (self.tell_every_s or self.rules.round_s), self._tell_by_rounds)
 
     def die(self) -> None:
         """What the scheduler was about to do is not done; agents and processes go on."""
@@ -362,7 +404,7 @@ class VirtualYard:
     def run_until_death(self, workload: Workload, policy: Policy) -> bool:
         """Whether it ended by itself."""
         try:
-            self.run(workload, policy)
+            (self.run_shared if self.multiplex else self.run)(workload, policy)
         except DeathError:
             self.store.close()
             return False
@@ -373,7 +415,8 @@ class VirtualYard:
         self.store.close()
         return VirtualYard(
             self.cluster, self.zoo, self.folder, self.rules, save_every_s=self.save_every_s, patience=self.patience,
-            clock=self.clock, agents=self.agents,
+            clock=self.clock, agents=self.agents, multiplex=self.multiplex, known=self.known,
+            tell_every_s=self.tell_every_s,
         )  # fmt: skip
 
 

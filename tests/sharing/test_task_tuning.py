@@ -11,7 +11,8 @@ import pytest
 
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace, read_message
+from gpuyard.sharing.task_messages import read_message
+from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
 
 Steps = Callable[[int], float]
 

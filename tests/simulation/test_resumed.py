@@ -39,6 +39,9 @@ def going_on(facts: Facts, path: Path, policy: str = "fifo+proportional", **opti
     return simulate(policy=policy, options=make_options({"snapshot": str(path), "round": 60} | options))
 
 
+SPEEDS = [None, 0.3]
+
+
 def facts(*jobs: Job, now_s: float = 1000.0, **costs: float) -> Facts:
     """A node with two GPUs and these jobs, which wait."""
     found = Facts(now_s, **costs)  # type: ignore[arg-type]
@@ -48,7 +51,7 @@ def facts(*jobs: Job, now_s: float = 1000.0, **costs: float) -> Facts:
     return found
 
 
-def finish(done: Run) -> dict[Any, float | None]:
+def finish(done: Run) -> dict[Any, Any]:
     """When each job is done."""
     return dict(zip(done.jobs["job_id"], done.jobs["finish_s"], strict=True))
 
@@ -76,15 +79,16 @@ def worlds(draw: st.DrawFn) -> Facts:
             tenant=draw(st.sampled_from(["x", "y"])), priority=draw(st.sampled_from([0, 0, 1])),
         )  # fmt: skip
         found.add_job(
-            each, done_iterations=draw(st.sampled_from([0.0, 5000.0])), attained_s=draw(st.sampled_from([0.0, 900.0]))
-        )
+            each, done_iterations=draw(st.sampled_from([0.0, 5000.0])), attained_s=draw(st.sampled_from([0.0, 900.0])),
+            speed=draw(st.sampled_from(SPEEDS)),
+        )  # fmt: skip
         count = max(int(wide), 1)
         here = [place for place in free if place[0] == free[0][0]][:count] if free else []
         if len(here) == count and draw(st.booleans()):
             free = [place for place in free if place not in here]
             state = draw(st.sampled_from([GrantState.HELD, GrantState.HELD, GrantState.RELEASING, GrantState.RESERVED]))
             found.hold(each.job_id, here, cpus=2.0 * count, memory_gb=20.0 * count, state=state)
-    if free and draw(st.booleans()):
+    if draw(st.booleans()) and free:
         found.occupy("stranger", [free[0]], cpus=1.0)
     if draw(st.booleans()):
         found.quotas = {"x": 2.0}
@@ -108,6 +112,9 @@ def test_the_first_plan_is_that_of_decide_and_it_can_be_carried_out(
     first: Decision | None = None
     if world.wait(None):
         snapshot = world.snapshot()
+        for column in ("pace", "attained_s", "remaining_iterations", "arrival_s", "running"):
+            if snapshot.now == seen.now and len(snapshot.active) == len(seen.active):
+                assert getattr(snapshot, column).tolist() == getattr(seen, column).tolist()
         first = decide(chosen, snapshot)
         if any(fact.holds is None or fact.holds.state != GrantState.RELEASING for fact in found.jobs.values()):
             assert named_plan(snapshot, first) == expected
@@ -178,7 +185,14 @@ def test_work_that_nobody_knows_ends_as_the_option_says_and_no_policy_is_told(tm
     found = facts(endless, job(2, "res18", gpus=2, hours=1))
     over = going_on(found, tmp_path / "now.json", policy="srtf+proportional", **{"unknown_duration": "30m"})
     assert finish(over) == {1: pytest.approx(1000 + 5400, abs=61), 2: pytest.approx(1000 + 3600)}
-    assert over.jobs["iterations"].max() < LARGEST
+    assert max(over.jobs["iterations"].to_list()) < LARGEST
+
+
+def test_work_that_nobody_knows_goes_on_from_what_is_done(tmp_path: Path) -> None:
+    found = facts()
+    found.add_job(Job(1, 10.0, 1, "res18"), done_iterations=1e6)
+    over = going_on(found, tmp_path / "now.json", **{"unknown_duration": "30m"})
+    assert finish(over) == {1: pytest.approx(1000 + 1800)}
 
 
 def test_at_the_horizon_it_ends_whoever_runs(tmp_path: Path) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpuyard.cli.output import Format, emit, say
+
+if TYPE_CHECKING:
+    from gpuyard.policies.policy import Policy
 
 
 def decide(
@@ -22,6 +25,9 @@ def decide(
     profiles: Annotated[
         list[str] | None, typer.Option(metavar="FILE", help="Further profiles of models; repeat for several.")
     ] = None,
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="Tasks of one GPU share GPUs by this policy. [none]")
+    ] = "none",
     format: Annotated[Format, typer.Option(help="How to print the plan.")] = Format.table,
 ) -> None:
     """Print what a policy would do with the world that a snapshot shows.
@@ -36,8 +42,11 @@ def decide(
 
     limit = None if starvation == "none" else seconds(starvation, "starvation")
     chosen = resolve(policy, placement=placement, starvation_s=limit)
-    seen = Snapshot.load(snapshot, profiles=tuple(profiles or ()))
-    plan = named_plan(seen, ask(chosen, seen))
+    if multiplex == "none":
+        seen = Snapshot.load(snapshot, profiles=tuple(profiles or ()))
+        plan = named_plan(seen, ask(chosen, seen))
+    else:
+        plan = _shared_plan(snapshot, chosen, multiplex, tuple(profiles or ()))
     if format == Format.json:
         json.dump(plan, sys.stdout, indent=2)
         sys.stdout.write("\n")
@@ -49,10 +58,27 @@ def decide(
             say("nothing to do: everybody keeps what it has")
 
 
+def _shared_plan(
+    path: Path, policy: Policy, multiplex: str, profiles: tuple[str, ...]
+) -> dict[str, list[dict[str, Any]]]:
+    from gpuyard.policies.decide_shared import SharedDecider
+    from gpuyard.policies.registry import MULTIPLEXERS
+    from gpuyard.policies.shared_snapshots import named_shared_plan, shared_snapshot
+    from gpuyard.policies.snapshot_files import errors_of, read_facts
+    from gpuyard.profiles import load_zoo
+
+    facts, zoo = read_facts(path), load_zoo(profiles)
+    decider = SharedDecider(policy, MULTIPLEXERS.find(multiplex), zoo)
+    with errors_of(path):
+        seen = shared_snapshot(facts, zoo)
+    return named_shared_plan(facts, decider(seen))
+
+
 def _say_why(waiting: list[dict[str, Any]]) -> None:
     """For each reason to wait, under the table: what those jobs lack and what would help."""
     for reason, lacks, helps in dict.fromkeys((entry["reason"], entry["lacks"], entry["helps"]) for entry in waiting):
-        say(f"{reason}: {lacks} ({waiting[0]['free_gpus']:g} stay free).")
+        free = f" ({waiting[0]['free_gpus']:g} stay free)" if "free_gpus" in waiting[0] else ""
+        say(f"{reason}: {lacks}{free}.")
         say(f"  What would help: {helps}")
 
 

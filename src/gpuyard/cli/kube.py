@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuyard.cli.kube_jobs import cancel, jobs, submit
 from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
@@ -28,6 +30,9 @@ app.command()(extender)
 app.command()(device_plugin)
 app.command()(node)
 app.command()(alive)
+app.command()(submit)
+app.command()(jobs)
+app.command()(cancel)
 
 ValuesFile = Annotated[
     Path | None, typer.Option("--values", metavar="FILE", help="YAML: what is to differ from the defaults.")
@@ -62,6 +67,30 @@ def render(
         )
     files = _certificates(chosen.namespace) if secrets else None
     print(yaml.safe_dump_all(manifests(chosen, int(minor), files), sort_keys=False, width=120), end="")
+
+
+@app.command()
+def chart(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write it: a folder that is not there yet.")],
+) -> None:
+    """Write a Helm chart that installs the same as 'install', by the same values."""
+    from gpuyard.kube.install.chart import write_chart
+
+    write_chart(out)
+    say(f"helm install gpuyard {out} --namespace gpuyard-system --create-namespace")
+
+
+@app.command()
+def certificates(namespace: Namespace = None, kubeconfig: Kubeconfig = None) -> None:
+    """Make the secrets with certificates in a cluster, for what 'render --no-secrets' prints, unless they are there."""
+    from gpuyard.kube.install.installing import make_once
+    from gpuyard.kube.install.manifests import marked, secret_objects
+    from gpuyard.kube.install.values import read_values
+
+    chosen = read_values(None, namespace=namespace)
+    with _api(kubeconfig) as api:
+        made = make_once(api, marked(secret_objects(chosen, _certificates(chosen.namespace))))
+    say(f"made {', '.join(made)}" if made else "the certificates are there")
 
 
 @app.command()
@@ -112,16 +141,19 @@ def status(
         Path | None, typer.Option(metavar="FILE", help="What was measured of mixes, to predict slowdowns by.")
     ] = None,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """List all GPUs with their memory, who is on them, and how much slower each is expected to be than alone."""
+    """List all GPUs: memory, who is on them, how much slower each is expected to be than alone, and how it is."""
+    from gpuyard.kube.install.values import Values
+    from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.viewing import gpu_rows, read_cluster
     from gpuyard.policies.multiplex.interference import InterferenceModel
     from gpuyard.policies.multiplex.observation_files import read_observations
 
-    model = read_observations(observations) if observations else InterferenceModel()
+    before = read_observations(observations) if observations else InterferenceModel()
     with _api(kubeconfig) as api:
-        rows = gpu_rows(read_cluster(api), model)
+        rows = gpu_rows(read_cluster(api), read_model(api, namespace or Values().namespace, before))
     if format == Format.table and not rows:
         say("No node has GPUs of gpuyard: 'gpuyard kube install' says which label nodes need.")
         return
@@ -130,44 +162,90 @@ def status(
     emit(rows, format, columns=_COLUMNS)
 
 
-_COLUMNS = ("node", "gpu", "kind", "memory_gib", "free_gib", "healthy", "tasks", "disputes")
+_COLUMNS = ("node", "gpu", "kind", "memory_gib", "free_gib", "healthy", "phase", "tasks", "disputes")
 
 
-def _told(tasks: list[dict[str, object]]) -> str:
-    return ", ".join(f"{each['pod']} ({each['memory_gib']} GiB, +{each['predicted_slowdown']:.0%})" for each in tasks)
+def _told(tasks: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{each['pod']} ({', '.join(_details(each))})" for each in tasks)
+
+
+def _details(task: dict[str, Any]) -> Iterator[str]:
+    """Slowdowns first as expected, then as measured."""
+    yield f"{task['memory_gib']} GiB"
+    measured = task["measured_slowdown"]
+    yield f"+{task['predicted_slowdown']:.0%}" + ("" if measured is None else f", measured {measured:+.0%}")
+    if task["batch"] is not None:
+        yield f"batch {task['batch']}"
 
 
 @app.command()
 def why(
-    pod: Annotated[str, typer.Argument(metavar="POD", help="NAME, or NAMESPACE/NAME.")],
+    pod: Annotated[str, typer.Argument(metavar="POD|JOB", help="NAME, or NAMESPACE/NAME.")],
     namespace: Annotated[str, typer.Option("--namespace", "-n", metavar="NAME")] = "default",
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy of the extender, to say why it refuses.")
+    ] = "interference",
+    system_namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Where gpuyard's own pods are.")] = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Say in words where a pod is, or why it waits and what would help."""
+    """Say in words where a pod or a gang of pods is and what is known of it, or why it waits and what would help."""
+    from gpuyard.kube.install.values import Values
+    from gpuyard.kube.judging import PodJudge, sharing_rule
+    from gpuyard.kube.views.gangs import explain_gang, find_gang
+    from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.viewing import explain_pod
+    from gpuyard.policies.multiplex.interference import InterferenceModel
 
     space, _, name = pod.rpartition("/")
+    rule = sharing_rule(multiplex)
     with _api(kubeconfig) as api:
-        for line in explain_pod(api, space or namespace, name):
+        gang = find_gang(api, space or namespace, name)
+        if gang is not None:
+            print("\n".join(explain_gang(gang)))
+            return
+        judge = PodJudge(rule, read_model(api, system_namespace or Values().namespace, InterferenceModel()))
+        for line in explain_pod(api, space or namespace, name, judge):
             print(line)
+
+
+@app.command()
+def dashboard() -> None:
+    """Print a Grafana dashboard of the extender's figures, as JSON to import."""
+    import json
+
+    from gpuyard.kube.views.dashboard import dashboard as made
+
+    print(json.dumps(made(), indent=2))
 
 
 @app.command()
 def snapshot(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
+    multiplex: Annotated[
+        str, typer.Option(metavar="NAME", help="The policy that the extender decides by, to be noted.")
+    ] = "interference",
+    observations: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="What the extender knows of mixes, to be noted."),
+    ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Write what the scheduler sees: a snapshot for 'gpuyard decide'."""
+    """Write what the scheduler sees: a snapshot for 'gpuyard decide' and 'gpuyard simulate --snapshot'."""
     import time
 
+    from gpuyard.kube.judging import sharing_rule
     from gpuyard.kube.views.snapshotting import cluster_facts
     from gpuyard.kube.views.viewing import read_cluster
+    from gpuyard.policies.multiplex.interference import InterferenceModel
+    from gpuyard.policies.multiplex.observation_files import read_observations
     from gpuyard.policies.snapshot import Snapshot
     from gpuyard.profiles import load_zoo
 
     zoo = load_zoo()
+    sharing_rule(multiplex)
+    known = read_observations(observations) if observations else InterferenceModel()
     with _api(kubeconfig) as api:
-        facts = cluster_facts(read_cluster(api), time.time(), zoo.names)
+        facts = cluster_facts(read_cluster(api), time.time(), zoo.names, policy=multiplex, known=known)
     Snapshot.of(facts, zoo).save(out)
     say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,7 @@ import typer
 from gpuyard.cli.output import say
 
 if TYPE_CHECKING:
+    from gpuyard.kube.jobs.controller import JobSettings
     from gpuyard.kube.judging import PodJudge
     from gpuyard.kube.objects import YardGpu
 
@@ -27,6 +30,13 @@ HeartbeatFile = Annotated[
     Path | None,
     typer.Option("--heartbeat", metavar="FILE", help="A file to renew while all works: 'kube alive' looks at it."),
 ]
+NodeName = Annotated[
+    str, typer.Option("--node", metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
+]
+PodResources = Annotated[
+    Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
+]
+POD_RESOURCES = Path("/var/lib/kubelet/pod-resources/kubelet.sock")
 TASKS = Path("/var/lib/gpuyard/tasks")
 WAIT_S = 2.0
 
@@ -47,6 +57,15 @@ def extender(
     multiplex: Annotated[
         str, typer.Option(metavar="NAME", help="The policy by which tasks share GPUs, as in a simulation.")
     ] = "interference",
+    jobs: Annotated[
+        str, typer.Option(metavar="POLICY", help="Schedule gangs of pods (TrainingJob), too, as in las+tune.")
+    ] = "",
+    round: Annotated[str, typer.Option(metavar="TIME", help="Time between two decisions about gangs.")] = "60s",
+    quota: Annotated[
+        str, typer.Option(metavar="TENANT=GPUS,…", help="Most GPUs that gangs of a tenant may hold.")
+    ] = "",
+    tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a gang is given up.")] = 3,
+    leave: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time for a gang to save and leave.")] = 30.0,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Answer kube-scheduler: which nodes have room for a pod, how good each is, and bind it to a GPU there.
@@ -68,15 +87,15 @@ def extender(
     judge = _judge(multiplex, observations)
     me = f"{socket.gethostname()}-{os.getpid()}"
     settings = ExtenderSettings(host.strip("[]"), int(port), tls, lease_namespace, me, os.environ.get("POD_NAME", ""))
+    if jobs:
+        settings = replace(settings, jobs=_gangs(jobs, round, quota, tries, leave))
     with running_extender(Api(find_access(kubeconfig)), judge, settings, say) as server:
         say(f"answering the scheduler at {'https' if tls else 'http'}://{host}:{server.server_port}")
         signal.pause()
 
 
 def device_plugin(
-    node: Annotated[
-        str, typer.Option(metavar="NAME", envvar="NODE_NAME", help="The name of this node in the cluster.")
-    ],
+    node: NodeName,
     emulated: Emulated = "",
     real: Real = False,
     libraries: Annotated[
@@ -91,9 +110,7 @@ def device_plugin(
     plugins: Annotated[Path, typer.Option(metavar="DIR", help="Where the kubelet's socket is.")] = Path(
         "/var/lib/kubelet/device-plugins"
     ),
-    pod_resources: Annotated[
-        Path, typer.Option(metavar="FILE", help="The socket by which the kubelet says which pod has what.")
-    ] = Path("/var/lib/kubelet/pod-resources/kubelet.sock"),
+    pod_resources: PodResources = POD_RESOURCES,
     out_of_order: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The numbers of GPUs that nobody shall get; may change.")
     ] = None,
@@ -140,30 +157,36 @@ def device_plugin(
 
 
 def node(
+    node: NodeName,
     emulated: Emulated = "",
     real: Real = False,
     tasks: Annotated[
         Path, typer.Option(metavar="DIR", help="A folder of the node: where the device plugin notes tasks.")
     ] = TASKS,
+    pod_resources: PodResources = POD_RESOURCES,
     heartbeat: HeartbeatFile = None,
+    kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Tune the batch sizes of tasks that share a GPU of this node, by what they measure. Runs until it is ended."""
-    import secrets
+    """Hear the tasks of this node, tune the batch sizes of those that share a GPU, and tell the cluster how they are.
 
-    from gpuyard.core.units import GB_OF_GIB
+    Runs until it is ended.
+    """
+    from gpuyard.kube.client.access import find_access
+    from gpuyard.kube.client.api import Api
     from gpuyard.kube.heartbeat import answers_lines, start_beating
-    from gpuyard.kube.plugin.container_gpus import RECORDS, SOCKETS, TASK_SOCKET
-    from gpuyard.kube.task_records import TaskRecords
-    from gpuyard.sharing.task_daemon import TaskDaemon
-    from gpuyard.sharing.task_tuning import NodeTuning
+    from gpuyard.kube.node.running import NodeDaemon, NodeSettings
+    from gpuyard.kube.plugin.container_gpus import NOTES, RECORDS, SOCKETS, STEPS_SOCKET, TASK_SOCKET
 
     _either(emulated, real)
-    memory = {gpu.index: gpu.memory_gib * GB_OF_GIB for gpu in _gpus_of_node(emulated, tasks)}
-    tuning = NodeTuning(memory, lambda: secrets.token_hex(4))
-    with TaskDaemon(tasks / SOCKETS / TASK_SOCKET, tuning, TaskRecords(tasks / RECORDS).find) as daemon:
-        say(f"tasks are heard at {tasks / SOCKETS / TASK_SOCKET}")
+    sockets = tasks / SOCKETS
+    settings = NodeSettings(
+        node, tasks / RECORDS, tasks / NOTES, sockets / TASK_SOCKET, sockets / STEPS_SOCKET, pod_resources
+    )
+    api = Api(find_access(kubeconfig))
+    with NodeDaemon(settings, _gpus_of_node(emulated, tasks), api, say).running() as daemon:
+        say(f"tasks are heard in {sockets}")
         if heartbeat is not None:
-            start_beating(heartbeat, lambda: answers_lines(tasks / SOCKETS / TASK_SOCKET))
+            start_beating(heartbeat, lambda: answers_lines(sockets / TASK_SOCKET))
         daemon.run()
 
 
@@ -202,6 +225,25 @@ def _gpus_of_node(emulated: str, tasks: Path) -> Sequence[YardGpu]:
         say(f"waiting for the device plugin, which writes {tasks / FILE}")
         time.sleep(WAIT_S)
     return [as_yard_gpu(index, gpu) for index, gpu in enumerate(found)]
+
+
+def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float) -> JobSettings:
+    from gpuyard.core.errors import InputError
+    from gpuyard.core.units import seconds
+    from gpuyard.kube.jobs.controller import JobSettings
+    from gpuyard.policies.resolve import resolve
+    from gpuyard.profiles import load_zoo
+
+    round_s = seconds(round_time, "round")
+    if round_s <= 0:
+        raise InputError("must be longer than nothing", field="round", value=round_time)
+    quotas = {}
+    for each in filter(None, quota.split(",")):
+        tenant, _, gpus = each.partition("=")
+        if not tenant or not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", gpus) or tenant in quotas:
+            raise InputError("must be TENANT=GPUS, once for each tenant", field="quota", value=each)
+        quotas[tenant] = float(gpus)
+    return JobSettings(resolve(policy), load_zoo(), round_s, quotas, leave_s, tries=tries)
 
 
 def _judge(multiplex: str, observations: Path | None) -> PodJudge:

@@ -28,14 +28,15 @@ if TYPE_CHECKING:
     from gpuyard.runtime.machine_gpus import MachineGpu
     from gpuyard.runtime.new_jobs import NewJob
     from gpuyard.runtime.real_cluster import RealCluster
-    from gpuyard.runtime.scheduler import Scheduler
+    from gpuyard.runtime.scheduler import Scheduler, Sharing
     from gpuyard.simulation.options import Options
 
 SIMULATED_ONLY = (
     *(
         "faithful",
-        "multiplex",
-        "observations",
+        "snapshot",
+        "unknown_duration",
+        "until",
         "failures",
         "failure_rate",
         "repair_time",
@@ -95,14 +96,19 @@ def run(
     Takes what simulate takes. Jobs name their command, or only a model, which then is emulated. Without a workload it
     waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
     """
+    from gpuyard.core.errors import InputError
     from gpuyard.core.kernel import NOTICE
     from gpuyard.results import check_writable, reserve_next
     from gpuyard.runtime.control_groups import CPU_TIME, MEMORY, check_control_groups
     from gpuyard.runtime.run_view import view_of
     from gpuyard.simulation.compiling import load_kernels
+    from gpuyard.simulation.options import NO_SHARING
     from gpuyard.simulation.study import run_name
 
     chosen = given(values)
+    if world is RunWorld.gpu and chosen.get("multiplex", NO_SHARING) != NO_SHARING:
+        rule = "is for emulated GPUs, which hold each job to its memory"
+        raise InputError(rule, field="multiplex", value=chosen["multiplex"], hint="Leave --world gpu away")
     there = _gpus_of_machine(chosen, speed, on) if world is RunWorld.gpu else []
     if on is Where.ray and "cluster" not in chosen:
         chosen["cluster"] = _cluster_of_ray(state)
@@ -153,6 +159,14 @@ class _Inputs:
     source: str
     gpus: dict[str, list[str]]
     """By node, what CUDA calls its real GPUs; none: they are emulated."""
+
+    @property
+    def policy_name(self) -> str:
+        """With the multiplex policy, as a simulation names it."""
+        from gpuyard.policies.resolve import label
+
+        shares = self.options.shares_gpus
+        return f"{self.policy.name}+{label(self.options.multiplex)}" if shares else self.policy.name
 
     @property
     def world(self) -> RunWorld:
@@ -217,6 +231,7 @@ def _scheduler(
     from gpuyard.runtime.settling import Patience
 
     options = inputs.options
+    sharing = _sharing(inputs)
     round_s = options.round_s / speed
     rules = RunRules(
         options.round_s, tuple(options.quota.items()), options.restart_cost_s, options.migration_cost_s,
@@ -225,15 +240,34 @@ def _scheduler(
     beat_s = min(max(round_s / BEATS_A_ROUND, SHORTEST_BEAT_S), LONGEST_BEAT_S)
     settings = RunSettings(
         folder, speed, options.checkpoint_every_s, max(SHORTEST_LEASE_S, 2 * round_s), rules,
-        Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy.name, "world": inputs.world.value},
+        Patience(beat_s, leave_s, tries=tries), {"policy": inputs.policy_name, "world": inputs.world.value},
         control_groups=tuple(str(group.resolve()) for group in groups), gpus=inputs.gpus,
     )  # fmt: skip
     fleet = _fleet_of_ray(inputs.cluster, folder) if on is Where.ray else None
-    scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings, fleet)
+    scheduler = Scheduler(inputs.cluster, inputs.policy, inputs.zoo, settings, fleet, sharing)
     scheduler.take(inputs.jobs)
     if on is Where.ray:
         (folder / RAYS_CLUSTER).write_text(options.cluster)
     return scheduler
+
+
+def _sharing(inputs: _Inputs) -> Sharing | None:
+    """The multiplex policy, if one is named; InputError for one that real jobs have no use for."""
+    from gpuyard.core.errors import InputError
+    from gpuyard.policies.decide_shared import SharedDecider
+    from gpuyard.policies.registry import MULTIPLEXERS
+    from gpuyard.runtime.scheduler import Sharing
+    from gpuyard.simulation.multiplex.engine import known_before
+
+    options = inputs.options
+    if not options.shares_gpus:
+        return None
+    multiplex = MULTIPLEXERS.find(options.multiplex)
+    if getattr(multiplex, "tunes_as_published", False):
+        rule = "is for simulations only: its tuner is IADeep's, which gpuyard's jobs do not speak with"
+        raise InputError(rule, field="multiplex", value=options.multiplex, hint="Name kernelest, which places alike")
+    SharedDecider(inputs.policy, multiplex, inputs.zoo)  # refuses an allocation that shares nothing
+    return Sharing(options.multiplex, multiplex, known_before(options))
 
 
 def _cluster_of_ray(state: Path | None) -> str:
@@ -272,6 +306,7 @@ def _made(inputs: _Inputs, scheduler: Scheduler, timing: dict[str, float]) -> Ru
     from gpuyard.runtime.run_folder import make_run
 
     return make_run(
-        scheduler.world, inputs.zoo, policy=inputs.policy.name, load=inputs.load, timing=timing,
+        scheduler.world, inputs.zoo, policy=inputs.policy_name, load=inputs.load, timing=timing,
+        shares=inputs.options.shares_gpus,
         source=inputs.source, seed=inputs.options.seed, options=asdict(inputs.options), kind=inputs.world.value,
     )  # fmt: skip

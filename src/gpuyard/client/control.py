@@ -24,11 +24,14 @@ UNKNOWN = -1
 
 _TABLE = """
 Rank: job=1 string, attempt=2 int32, rank=3 int32
-Lease: stop=1 bool, limit=2 int64, cpus=3 double, memory_gb=4 double, step_s=5 double, save_at=6 int64
+Lease: stop=1 bool, limit=2 int64, cpus=3 double, memory_gb=4 double, step_s=5 double, save_at=6 int64, \
+terms=7 int64, wish=8 Wish
+Wish: round=1 string, generation=2 int64, batch=3 int64, learning_rate_factor=4 double
 JoinRequest: rank=1 Rank, pid=3 int64
 JoinResponse: total_steps=1 int64, beat_s=2 double, lease=3 Lease
 Progress: rank=1 Rank, step=2 int64, saved_step=3 int64, loaded_step=4 int64, load_s=5 double, save_s=6 double, \
-saves=7 int32, error=8 string, joined=9 bool, working=10 bool
+saves=7 int32, error=8 string, joined=9 bool, working=10 bool, \
+terms=11 int64, measured_steps=12 int64, measured_s=13 double, said=14 string
 ReportResponse: lease=1 Lease
 LeaveRequest: progress=1 Progress, finished=2 bool
 LeaveResponse:

@@ -9,7 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from gpuyard.client.saving import Saver, SaveTo
-from gpuyard.client.session import RANK, SOCKET, WORLD_SIZE, join_agent
+from gpuyard.client.session import RANK, WORLD_SIZE, has_agent, join_agent
 
 AGREE_EVERY = 10
 """Several processes save together when the first one says so; they ask it every so many steps."""
@@ -82,7 +82,7 @@ class ForeignLoop:
 
 def join_loop(write: SaveTo) -> ForeignLoop | None:
     """The loop of a process that an agent started; None without a scheduler."""
-    return ForeignLoop(write) if os.environ.get(SOCKET) else None
+    return ForeignLoop(write) if has_agent(os.environ) else None
 
 
 def first_says(word: bool) -> bool:

@@ -30,7 +30,7 @@ EVERY = 10
 class GradientNoise:
     """Looks at the gradients of some parameters while somebody asks for their noise scale."""
 
-    def __init__(self, parameters: Iterable[torch.Tensor], batch: SharedBatch, every: int = EVERY) -> None:
+    def __init__(self, parameters: Iterable[Any], batch: SharedBatch, every: int = EVERY) -> None:
         self._parameters = [each for each in parameters if each.requires_grad]
         self._batch, self._every = batch, every
         self._scale, self._steps = NoiseScale(), 0
@@ -66,7 +66,7 @@ class GradientNoise:
         for number, parameter in enumerate(self._parameters):
             self._hooks += self._look_at(number, parameter)
 
-    def _look_at(self, number: int, parameter: torch.Tensor) -> list[Any]:
+    def _look_at(self, number: int, parameter: Any) -> list[Any]:
         def part(gradient: torch.Tensor) -> None:
             self._parts.setdefault(number, []).append(_square(gradient))
 
@@ -101,7 +101,8 @@ def _square(gradient: torch.Tensor) -> torch.Tensor:
     values = gradient.detach()
     if values.is_sparse:
         values = values.coalesce().values()
-    return torch.linalg.vector_norm(values, dtype=torch.promote_types(values.dtype, torch.float32)).square()
+    length: torch.Tensor = torch.linalg.vector_norm(values, dtype=torch.promote_types(values.dtype, torch.float32))
+    return length.square()
 
 
 def _total(squares: list[torch.Tensor]) -> float:

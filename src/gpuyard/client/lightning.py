@@ -90,8 +90,14 @@ class LightningBatch(Callback):  # type: ignore[misc, unused-ignore]
             self._step = trainer.global_step
             self._steps.step()
 
-    def _pause(self, *_others: Any) -> None:
-        """What was done just now is no part of a step."""
+    def on_train_epoch_start(self, *_others: Any) -> None:
+        """What was done between two epochs is no part of a step..."""
         self._steps.pause()
 
-    on_train_epoch_start = on_validation_end = on_save_checkpoint = _pause
+    def on_validation_end(self, *_others: Any) -> None:
+        """...nor is a validation..."""
+        self._steps.pause()
+
+    def on_save_checkpoint(self, *_others: Any) -> None:
+        """...nor the saving."""
+        self._steps.pause()

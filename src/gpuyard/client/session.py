@@ -15,12 +15,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, messages
+from gpuyard.client.shared_batch import TASK
 
 SOCKET, JOB, ATTEMPT, RANK = "GPUYARD_AGENT", "GPUYARD_JOB", "GPUYARD_ATTEMPT", "GPUYARD_RANK"
 WORLD_SIZE = "WORLD_SIZE"
 CHECKPOINTS, SAVE_EVERY = "GPUYARD_CHECKPOINTS", "GPUYARD_SAVE_EVERY_S"
 SPEED = "GPUYARD_RUN_SPEED"
 SYNTHETIC = "GPUYARD_SYNTHETIC"
+SHOWN = "gpuyard-task"
+"""Metadata of calls: the secret that the container of this process was given, on Kubernetes."""
 ANSWER_S = 120.0
 """How long an answer of the agent may take: longer than a scheduler bears with one, and with it this process ends."""
 ASK_AGAIN_S = 0.05
@@ -50,10 +53,11 @@ class AgentSilentError(SystemExit):
 class AgentSession:
     """Joined to an agent: the lease, and what the agent is told."""
 
-    def __init__(self, socket: str, name: RankName) -> None:
+    def __init__(self, socket: str, name: RankName, secret: str = "") -> None:
         import grpc
 
         self._messages = messages()
+        self._metadata = ((SHOWN, secret),) if secret else ()
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=OWN_CONNECTION)
         self._calls = {
             call: self._channel.unary_unary(
@@ -68,6 +72,8 @@ class AgentSession:
             rank=self._messages["Rank"](job=name.job, attempt=name.attempt, rank=name.rank)
         )
         self.step = 0
+        self.measured = 0, 0, 0.0
+        """Terms of a lease, steps that were done under them, and the seconds of this machine that these took."""
         self.changed = threading.Condition()
         self._over = threading.Event()
         request = self._messages["JoinRequest"](rank=self.progress.rank, pid=os.getpid())
@@ -88,6 +94,7 @@ class AgentSession:
     def report(self) -> None:
         """Tell how far it is, and hear what holds now."""
         self.progress.step = self.step
+        self.progress.terms, self.progress.measured_steps, self.progress.measured_s = self.measured
         answer = self._ask("Report", self.progress)
         with self.changed:
             self.lease = answer.lease
@@ -130,7 +137,11 @@ class AgentSession:
         """Say that this process is about to end: all steps are done, or the lease is over."""
         self._over.set()
         self.progress.step = self.step
-        self._ask("Leave", self._messages["LeaveRequest"](progress=self.progress, finished=self.finished))
+        try:
+            self._ask("Leave", self._messages["LeaveRequest"](progress=self.progress, finished=self.finished))
+        except AgentSilentError:
+            if not self.finished:  # or it would look as if it was
+                raise
 
     def _beat(self) -> None:
         while not self._over.wait(self._beat_s):
@@ -147,7 +158,7 @@ class AgentSession:
             self._over.set()
             self.progress.step = self.step
             with suppress(grpc.RpcError):
-                self._calls["Report"](self.progress, timeout=LAST_WORD_S)
+                self._calls["Report"](self.progress, timeout=LAST_WORD_S, metadata=self._metadata)
 
     def _ask(self, call: str, request: Any) -> Any:
         """Ask the agent, and ask again if the connection breaks: no call does more when it is made twice."""
@@ -156,7 +167,8 @@ class AgentSession:
         end = time.monotonic() + ANSWER_S
         while True:
             try:
-                return self._calls[call](request, timeout=max(end - time.monotonic(), 0.0), wait_for_ready=True)
+                left_s = max(end - time.monotonic(), 0.0)
+                return self._calls[call](request, timeout=left_s, wait_for_ready=True, metadata=self._metadata)
             except grpc.RpcError as error:
                 if error.code() is not grpc.StatusCode.UNAVAILABLE:
                     told = f"{error.code().name}, {error.details()}"
@@ -164,7 +176,13 @@ class AgentSession:
                 time.sleep(ASK_AGAIN_S)
 
 
+def has_agent(environment: Mapping[str, str]) -> bool:
+    """Whether this process is one of a job; a container that is none has an agent on its node, too."""
+    return bool(environment.get(SOCKET) and environment.get(JOB))
+
+
 def join_agent(environment: Mapping[str, str] = os.environ) -> AgentSession | None:
-    """Join the agent that started this process; None where no agent did."""
-    socket = environment.get(SOCKET)
-    return AgentSession(socket, RankName.of(environment)) if socket else None
+    """Join the agent of this process; None where it is none of a job."""
+    if not has_agent(environment):
+        return None
+    return AgentSession(environment[SOCKET], RankName.of(environment), environment.get(TASK, ""))

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from gpuyard.client.measuring import RECORD, MeasuredSteps, length_of, of_loader
 from gpuyard.client.saving import LoadFrom, Saver, SaveTo
-from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, RankName, join_agent
+from gpuyard.client.session import SOCKET, SYNTHETIC, AgentSession, RankName, has_agent, join_agent
 
 T = TypeVar("T")
 _JOINED: dict[tuple[int, str, RankName], tuple[AgentSession, Saver]] = {}
@@ -37,7 +37,7 @@ def steps(
         return MeasuredSteps(loader)
     if synthetic or os.environ.get(SYNTHETIC):
         loader = FirstBatchAgain(loader)
-    if not os.environ.get(SOCKET):
+    if not has_agent(os.environ):
         return loader
     return Steps(loader, save, load, every_rank=every_rank)
 

@@ -34,7 +34,7 @@ def scale_learning_rate(optimizer: torch.optim.Optimizer, batch: SharedBatch) ->
     optimizer.register_step_post_hook(restore)
 
 
-def train_as_fits(batch: SharedBatch, train: Callable[..., object], *samples: torch.Tensor) -> None:
+def train_as_fits(batch: SharedBatch, train: Callable[..., object], *samples: Any) -> None:
     """Call `train` with some samples; where the GPU's memory is too small for them, in pieces of a size that did fit.
 
     `train` does one whole step, which begins with `zero_grad`. It fails as it would have where no smaller size did fit.

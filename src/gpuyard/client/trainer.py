@@ -9,6 +9,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from gpuyard.client.saving import Saver
 from gpuyard.client.session import SPEED, AgentSession, join_agent
@@ -16,6 +17,14 @@ from gpuyard.client.session import SPEED, AgentSession, join_agent
 LONGEST_WAIT_S = 0.05
 """A change of the lease is noticed within this time."""
 ROUNDING = 1e-9
+
+
+class Pace(NamedTuple):
+    """What a lease says of steps."""
+
+    step_s: float
+    """By the clock of this machine."""
+    terms: int
 
 
 class StepTimer:
@@ -39,6 +48,19 @@ class StepTimer:
         self._step, self._since, self._step_s = done, now - part * step_s, step_s
 
 
+class Measured:
+    """Steps that were done under the same terms of a lease, and how long they took."""
+
+    def __init__(self, timer: StepTimer, now: float) -> None:
+        self._first = timer.steps_at(now) + 1
+        self._since = timer.done_at(self._first)
+
+    def until(self, timer: StepTimer, step: int) -> tuple[int, float]:
+        """So many whole steps up to this one, and the seconds of this machine that they took."""
+        steps = max(step - self._first, 0)
+        return steps, timer.done_at(step) - self._since if steps else 0.0
+
+
 class Trainer:
     """One process of a job: counts steps, saves them, and keeps a log of which it did."""
 
@@ -53,15 +75,16 @@ class Trainer:
     def run(self) -> None:
         """Train until all steps are done or the lease ends."""
         session, saver = self._session, self._saver
-        step_s = self._step_s
-        timer = StepTimer(session.step, time.monotonic(), step_s)
+        pace, timer, measured = self._begin()
         while True:
             now = time.monotonic()
-            if self._step_s != step_s:
-                step_s = self._step_s
-                timer.change(now, step_s)
+            if self._pace != pace:
+                pace = self._pace
+                timer.change(now, pace.step_s)
+                measured = Measured(timer, now)
             until = session.go_until()
             session.step = max(session.step, min(timer.steps_at(now), until))
+            session.measured = pace.terms, *measured.until(timer, session.step)
             if session.step < until and now < saver.next_at:
                 self._wait(min(timer.done_at(until), saver.next_at))
                 continue
@@ -73,12 +96,18 @@ class Trainer:
                 saver.save()
             else:
                 session.wait_for_more()
-            timer = StepTimer(session.step, time.monotonic(), step_s)  # what passed meanwhile was no training
+            pace, timer, measured = self._begin()  # what passed meanwhile was no training
+
+    def _begin(self) -> tuple[Pace, StepTimer, Measured]:
+        """Steps begin now, under the terms of this moment."""
+        now, pace = time.monotonic(), self._pace
+        timer = StepTimer(self._session.step, now, pace.step_s)
+        return pace, timer, Measured(timer, now)
 
     @property
-    def _step_s(self) -> float:
-        """What a step takes now, by the clock of this machine."""
-        return float(self._session.lease.step_s) / self._speed
+    def _pace(self) -> Pace:
+        lease = self._session.lease
+        return Pace(float(lease.step_s) / self._speed, int(lease.terms))
 
     def _wait(self, until: float) -> None:
         """Sleep until then, but not so long that a change of the lease comes late."""

@@ -16,7 +16,10 @@ from gpuyard.core.grants import WHOLE, GrantState, Part
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube.objects import GpuPod, GpuRequest, YardGpu, YardNode
+from gpuyard.policies.multiplex.effects import remember
 from gpuyard.policies.multiplex.interference import Usage
+
+MOST_COMPANIES = 65536
 
 
 class PodOnGpu(NamedTuple):
@@ -35,7 +38,8 @@ class OpenGpu:
     free_gib: int
     """0 where nobody may come, whatever is free: it is out of order, or who is there does not fit."""
     residents: tuple[PodOnGpu, ...]
-    """Sorted; of one book, equal ones are the same object."""
+    """Sorted; of one book, equal ones on GPUs of one kind are the same object, and on others another one, so that they
+    are quickly told apart; only nobody is the same everywhere."""
 
     @property
     def empty(self) -> bool:
@@ -54,9 +58,10 @@ class GpuBooks:
         self._where: dict[str, str] = {}
         self._disputes: dict[str, dict[str, str]] = {}
         """By node and uid, why a pod that is there is not in the ledger."""
+        self._promised: frozenset[tuple[str, int]] = frozenset()
         self._views: dict[str, tuple[OpenGpu, ...]] = {}
-        self._mixes: dict[tuple[PodOnGpu, ...], tuple[PodOnGpu, ...]] = {}
-        """Each company that was ever on a GPU: equal ones are one object, so that they are quickly told apart."""
+        self._companies: dict[tuple[tuple[PodOnGpu, ...], str, int], tuple[PodOnGpu, ...]] = {}
+        """Companies that were on a GPU of a kind, each as one object."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -135,6 +140,12 @@ class GpuBooks:
         self._note(placed)
         return placed
 
+    def promise(self, gpus: frozenset[tuple[str, int]]) -> None:
+        """From now on these GPUs, by node and number, are kept for gangs: nobody else is let onto one."""
+        for node, _ in gpus ^ self._promised:
+            self._views.pop(node, None)
+        self._promised = gpus
+
     def open_gpus(self, node: str) -> tuple[OpenGpu, ...]:
         """The GPUs of a node, as whoever places a pod sees them."""
         found = self._views.get(node)
@@ -157,9 +168,14 @@ class GpuBooks:
         taken = sum(each.memory_gib for each in mix)
         disputed = self._disputes.get(node, {})
         touching = (pod.uid for pod in pods if not pod.devices or gpu.index in pod.devices)
-        closed = not gpu.healthy or any(uid in disputed for uid in touching)
+        kept = not gpu.healthy or (node, gpu.index) in self._promised
+        closed = kept or any(uid in disputed for uid in touching)
         free = 0 if closed else max(gpu.memory_gib - taken, 0)
-        return OpenGpu(node, gpu, free, self._mixes.setdefault(mix, mix))
+        company = mix, gpu.kind, gpu.memory_gib
+        known = self._companies.get(company)
+        return OpenGpu(
+            node, gpu, free, remember(self._companies, company, mix, MOST_COMPANIES) if known is None else known
+        )
 
     def _enter(self, pod: GpuPod) -> None:
         self._note(pod)

@@ -16,6 +16,8 @@ def why_not(request: GpuRequest, gpus: Sequence[OpenGpu]) -> str | None:
     """Say why the GPUs of a node cannot take a request now; None if they can."""
     if not gpus:
         return "no GPUs of gpuyard"
+    if not request.whole and any(each.free_gib >= request.memory_gib for each in gpus):
+        return None  # most nodes of most calls: looked at first
     never = cannot_ever(request, gpus)
     if never is not None:
         return never

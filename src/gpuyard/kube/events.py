@@ -62,7 +62,7 @@ class _Told(NamedTuple):
 
     word: _Word
     event: str
-    count: int
+    times: int
     at: float
 
 
@@ -128,7 +128,7 @@ class EventRecorder:
         before = self._told.get(key)
         try:
             if before is not None and before.word == word and self._count(before, now):
-                told = before._replace(count=before.count + 1, at=self._clock())
+                told = before._replace(times=before.times + 1, at=self._clock())
             else:
                 told = _Told(word, self._create(word, now), 1, self._clock())
         except ApiError as error:
@@ -151,7 +151,7 @@ class EventRecorder:
 
     def _count(self, before: _Told, now: str) -> bool:
         """Count an event once more; False if it is gone by now."""
-        change = {"count": before.count + 1, "lastTimestamp": now}
+        change = {"count": before.times + 1, "lastTimestamp": now}
         try:
             self._api.patch(f"{_folder(before.word.about)}/{quote(before.event, safe='')}", change)
         except ApiError as error:

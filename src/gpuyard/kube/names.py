@@ -19,6 +19,9 @@ CHOSEN_AT = PREFIX + "chosen-at"
 MODEL, COMPUTE, BANDWIDTH = PREFIX + "model", PREFIX + "compute", PREFIX + "bandwidth"
 """What users may say of a task: which model it trains, and which parts of a GPU it keeps busy alone."""
 
+NODE = PREFIX + "node"
+"""A label of SharedGPUs and TrainingTasks: the node that they are on, so that its daemon follows no others."""
+
 ASKED_AGAIN = PREFIX + "asked-again"
 """A label of pods that wait: it changes when there is room for one, so that the scheduler asks again."""
 LEADS = PREFIX + "leads"

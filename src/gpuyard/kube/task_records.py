@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 
+from gpuyard.core.errors import InputError
 from gpuyard.core.units import GB_OF_GIB
+from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu
+from gpuyard.kube.pod_devices import HeldDevices
 from gpuyard.sharing.task_tuning import TaskPlace
 
 SETTLED_S = 60.0
@@ -20,33 +23,51 @@ SETTLED_S = 60.0
 
 @dataclass(frozen=True)
 class TaskRecords:
-    """A folder with a file for each container that shares a GPU; its name is a secret that the container is given."""
+    """A folder with a file for each container with GPUs; its name is a secret that the container is given."""
 
     folder: Path
 
-    def add(self, devices: Sequence[str]) -> str:
-        """Note a container with these devices, all of one GPU; returns its secret."""
+    def add(self, resource: str, devices: Sequence[str]) -> str:
+        """Note a container with these devices; returns its secret. Who had the same ones before is gone."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        given = HeldDevices(resource, tuple(sorted(devices)))
+        for before in [name for name, held in self.all().items() if held == given]:
+            (self.folder / f"{before}.json").unlink(missing_ok=True)
         name = token_hex(16)
         beside = self.folder / f".{name}"
-        beside.write_text(json.dumps(sorted(devices)))
+        beside.write_text(json.dumps({"resource": resource, "devices": given.ids}))
         beside.replace(self.folder / f"{name}.json")
         return name
 
-    def find(self, name: str) -> TaskPlace | None:
-        """The place of a container by its secret; None if there is none."""
+    def read(self, name: str) -> HeldDevices | None:
+        """What a container was given, by its secret; None if there is none."""
         if not re.fullmatch(r"[0-9a-f]{32}", name):
             return None
         try:
-            devices = json.loads((self.folder / f"{name}.json").read_text())
-        except (OSError, ValueError):
+            noted = json.loads((self.folder / f"{name}.json").read_text())
+            held = HeldDevices(str(noted["resource"]), tuple(noted["devices"]))
+            by_gpu(held.ids)
+        except (OSError, ValueError, KeyError, TypeError, InputError):
             return None
-        (gpu,) = by_gpu(devices)
-        return TaskPlace(gpu, len(devices) * GB_OF_GIB)
+        return held
+
+    def find(self, name: str) -> TaskPlace | None:
+        """The place of a container that shares a GPU, by its secret; None if there is none."""
+        held = self.read(name)
+        if held is None or held.resource == names.WHOLE_GPUS:
+            return None
+        (gpu,) = by_gpu(held.ids)
+        return TaskPlace(gpu, len(held.ids) * GB_OF_GIB)
+
+    def all(self) -> dict[str, HeldDevices]:
+        """What all containers were given, by their secrets."""
+        found = {file.stem: self.read(file.stem) for file in self.folder.glob("*.json")}
+        return {name: held for name, held in found.items() if held is not None}
 
     def keep(self, held: Iterable[Sequence[str]]) -> None:
         """Forget containers whose devices nobody holds any more."""
-        present = {json.dumps(sorted(devices)) for devices in held}
+        present = {tuple(sorted(devices)) for devices in held}
         for file in self.folder.glob("*.json"):
-            if time.time() - file.stat().st_mtime > SETTLED_S and file.read_text() not in present:
+            noted = self.read(file.stem)
+            if time.time() - file.stat().st_mtime > SETTLED_S and (noted is None or noted.ids not in present):
                 file.unlink()

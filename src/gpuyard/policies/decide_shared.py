@@ -24,7 +24,10 @@ Divide = Callable[[NodeKind, Mapping[Any, Job], Mapping[Any, int]], Mapping[Any,
 
 
 class SharedSnapshot(NamedTuple):
-    """What there is: as orders see it, and as multiplex policies do, with tasks in the order of arrival."""
+    """What there is: as orders see it, and as multiplex policies do, with tasks in the order of arrival.
+
+    Tasks that orders do not see stay where they are.
+    """
 
     snapshot: Snapshot
     gpus: SharedGpus
@@ -62,7 +65,9 @@ class SharedDecider:
         """Ask an order who is first, the multiplex policy who goes where, and the allocation what each gets there."""
         order = ordered(self._policy, seen.snapshot)
         tasks = {task.name: task for task in seen.gpus.tasks}
-        in_order = tuple(tasks[seen.snapshot.job_id_of(int(number))] for number in order.order)
+        ranked = [seen.snapshot.job_id_of(int(number)) for number in order.order]
+        stay = tuple(task for name, task in tasks.items() if name not in set(ranked))
+        in_order = (*stay, *(tasks[name] for name in ranked if name in tasks))
         with own_code(self._policy.name, self._multiplex):
             plan = self._multiplex.plan(replace(seen.gpus, tasks=in_order))
         _check(plan, seen, self._multiplex)

@@ -9,9 +9,10 @@ snapshot = Snapshot.of(facts)
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
+from types import MappingProxyType
 from typing import Any
 
 from gpuyard.core.arguments import check_kind, check_number
@@ -20,6 +21,7 @@ from gpuyard.core.errors import InputError, nearest
 from gpuyard.core.grants import WHOLE, GrantState, Part
 from gpuyard.core.units import LARGEST
 from gpuyard.core.workload import Job, Workload
+from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts
 from gpuyard.profiles.gpus import gpu_kind
 
 NOBODY = "(nobody)"
@@ -35,6 +37,13 @@ class NodeFact:
     up: bool = True
     changed: bool = True
     """Somebody came or went since the last decision, or nobody knows."""
+    taken: Mapping[str, float] = field(default_factory=dict)
+    """By the names of RESOURCES, what those without GPUs hold of it: nobody decides about them."""
+
+    @property
+    def left(self) -> NodeKind:
+        """What of it is there for jobs."""
+        return replace(self.kind, **{name: getattr(self.kind, name) - amount for name, amount in self.taken.items()})
 
 
 @dataclass(frozen=True)
@@ -96,15 +105,23 @@ class Facts:
     recorded_on: str | None = None
     order: tuple[Hashable, ...] = ()
     """Ids in the order of the last decision, which decides between equals in some policies; none: by arrival."""
+    sharing: SharingFacts = NOTHING_KNOWN
 
-    def add_node(self, name: str, kind: NodeKind, *, up: bool = True, changed: bool = True) -> None:
+    def add_node(
+        self, name: str, kind: NodeKind, *, up: bool = True, changed: bool = True,
+        taken: Mapping[str, float] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         """A node with this name is part of the cluster; of its GPUs the name of their kind is enough."""
         check_kind(name, "name", "the name of a node", str)
         check_kind(kind, "kind", "a NodeKind", NodeKind)
         if name in self.nodes:
             raise InputError("stands twice", field="nodes", value=name, hint="Give each node a name of its own")
         known = kind if kind.gpu.memory_bytes else kind.with_gpu(gpu_kind(kind.gpu_type))
-        self.nodes[name] = NodeFact(name, known, up, changed)
+        for resource, amount in taken.items():
+            if resource not in RESOURCES:
+                raise InputError(f"is not one of {', '.join(RESOURCES)}", field="taken", value=resource)
+            check_number(amount, f"taken, {resource} of node {name}", least=0, most=getattr(known, resource))
+        self.nodes[name] = NodeFact(name, known, up, changed, dict(taken))
 
     def add_job(self, job: Job, **known: Any) -> None:
         """A job has arrived and is not finished; `known` are fields of JobFact.
@@ -145,7 +162,8 @@ class Facts:
     ) -> None:
         """A job holds these GPUs, and these amounts (of the whole job, by the names of RESOURCES) beside them.
 
-        Share and GPU memory are one number for every GPU, or one for each. Without a share it has what its size says.
+        Share and GPU memory are one number for every GPU, or one for each. Without a share it has what its size says;
+        with a share of 0 it competes for all of it with the others there.
         """
         if job_id not in self.jobs:
             raise InputError("holds GPUs and is not among the jobs", field="jobs", value=job_id)
@@ -157,7 +175,7 @@ class Facts:
             check_number(amount, f"holds, {name}", least=0)
         per_gpu = tuple(amounts.get(name, 0.0) / len(places) for name in RESOURCES)
         usual = own_thousandths(self.jobs[job_id].job)
-        shares = _of_each(places, usual / WHOLE if share is None else share, "share", least=1 / WHOLE, most=1.0)
+        shares = _of_each(places, usual / WHOLE if share is None else share, "share", least=0.0, most=1.0)
         memory = _of_each(places, gpu_memory_gb, "gpu_memory_gb", least=0.0)
         holds = Holding(places, per_gpu, tuple(round(each * WHOLE) for each in shares), memory, state)
         self.jobs[job_id] = replace(self.jobs[job_id], holds=holds)

@@ -26,6 +26,8 @@ def build_held_jobs(
 ) -> Jobs:
     """The tables of jobs: one that holds another share of its GPUs than it asks for is decided about as such a slice.
 
+    Who competes with others for all of a GPU, with no part of its own, is decided about as one that has it.
+
     Its work is what it is; what it can use beside its GPUs is so much less or more.
     """
     jobs = build_jobs(workload, cluster, zoo, recorded_on=recorded_on, refuse=False)
@@ -33,7 +35,7 @@ def build_held_jobs(
     held = own.copy()
     for number, fact in enumerate(known):
         if fact.holds is not None:
-            held[number] = max(fact.holds.thousandths)
+            held[number] = max(fact.holds.thousandths) or own[number]
     if np.array_equal(own, held):
         return jobs
     part = held / own

@@ -18,9 +18,10 @@ from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
 from gpuyard.policies.fact_rules import check_facts
-from gpuyard.policies.facts import Facts, Holding, JobFact
+from gpuyard.policies.facts import Facts, Holding, JobFact, NodeFact
 from gpuyard.policies.holdings import build_held_jobs, hold_all
 from gpuyard.policies.jobs import Jobs
+from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts
 from gpuyard.policies.tables import JobProgress, Moment, Tables, done_at
 from gpuyard.profiles import Zoo
 
@@ -35,6 +36,9 @@ class Instant(NamedTuple):
     """Of all jobs of the workload, as the world spells them: a tuple, or an array."""
     leaving: Mapping[int, Holding] = MappingProxyType({})
     """What those on the way out hold; the books show only what nobody is promised yet."""
+    nodes: Mapping[str, NodeFact] = MappingProxyType({})
+    """Nodes of which others hold something: the cluster has what is left of them."""
+    sharing: SharingFacts = NOTHING_KNOWN
 
 
 def job_id_of(instant: Instant, number: int) -> Any:
@@ -75,12 +79,14 @@ def standing_of(facts: Facts, zoo: Zoo) -> Standing:
         Tables(jobs, ledger.books, progress), _active(facts, known), quota_limits(facts.quotas, workload.tenants)
     )
     leaving = {number: fact.holds for number, fact in enumerate(known) if fact.holds and _is_leaving(fact)}
-    return Standing(Instant(cluster, workload, moment, tuple(fact.job.job_id for fact in known), leaving), ledger)
+    partly = {name: node for name, node in facts.nodes.items() if node.taken}
+    ids = tuple(fact.job.job_id for fact in known)
+    return Standing(Instant(cluster, workload, moment, ids, leaving, partly, facts.sharing), ledger)
 
 
 def _cluster(facts: Facts) -> Cluster:
     """The nodes as groups, in order; each keeps its name."""
-    groups = [(kind, len(list(run))) for kind, run in groupby(facts.nodes.values(), key=lambda node: node.kind)]
+    groups = [(kind, len(list(run))) for kind, run in groupby(facts.nodes.values(), key=lambda node: node.left)]
     return Cluster(tuple(NodeGroup(count, kind) for kind, count in groups), names=tuple(facts.nodes))
 
 
@@ -166,10 +172,11 @@ def facts_of(instant: Instant, now_s: float, **further: Any) -> Facts:
     """Take an instant apart; what comes back makes an equal one. `further` are fields of Facts."""
     cluster, moment = instant.cluster, instant.moment
     books = moment.tables.books
-    facts = Facts(now_s, **further)
+    facts = Facts(now_s, sharing=instant.sharing, **further)
     for number, name in enumerate(cluster.node_names):
-        kind = cluster.kinds[cluster.node_kind[number]]
-        facts.add_node(name, kind, up=bool(books.up[number]), changed=bool(books.touched[number]))
+        left = cluster.kinds[cluster.node_kind[number]]
+        kind, taken = (whole.kind, whole.taken) if (whole := instant.nodes.get(name)) else (left, {})
+        facts.add_node(name, kind, up=bool(books.up[number]), changed=bool(books.touched[number]), taken=taken)
     leaving = [number for number in books.holders[: books.busy[0]] if books.state[number] == RELEASING]
     for number in np.sort(np.concatenate([moment.active, np.array(leaving, dtype=np.int64)])):
         fact = _job_fact(instant, int(number), now_s)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,12 +20,16 @@ from gpuyard.core.errors import InputError, LedgerError
 from gpuyard.core.grants import WHOLE, GrantState
 from gpuyard.core.workload import Job
 from gpuyard.policies.facts import Facts, Holding, JobFact, NodeFact, own_thousandths
+from gpuyard.policies.multiplex.interference import Usage
+from gpuyard.policies.multiplex.observation_files import ObservationRecord, model_of, observation_records
+from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts, TaskUse
 from gpuyard.profiles import gpu_kind
 from gpuyard.profiles.checking import NOT_READ_AS_NUMBER
 from gpuyard.profiles.json_files import read_json
 from gpuyard.profiles.step_files import write_whole
 
-VERSION = "snapshot/1"
+VERSION, OLDER = "snapshot/2", "snapshot/1"
+"""The older one has neither what is taken of nodes nor sharing; what says nothing of these is written as it."""
 
 
 class _Strict(BaseModel):
@@ -35,7 +39,7 @@ class _Strict(BaseModel):
 class _Gpu(_Strict):
     node: str
     gpu: int = Field(ge=0)
-    share: float | None = Field(default=None, ge=1 / WHOLE, le=1)
+    share: float | None = Field(default=None, ge=0, le=1)
     gpu_memory_gb: float = Field(default=0.0, ge=0)
 
 
@@ -59,6 +63,21 @@ class _Node(_Strict):
     gpu_memory_gb: float | None = Field(default=None, ge=0)
     up: bool = True
     changed: bool = True
+    taken: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+
+
+class _Task(_Strict):
+    job_id: int | str
+    model: str = Field(min_length=1)
+    compute: float = Field(ge=0, le=1)
+    bandwidth: float = Field(ge=0, le=1)
+    gpu_memory_gb: float = Field(ge=0)
+
+
+class _SharingRecord(_Strict):
+    policy: str = ""
+    tasks: list[_Task] = Field(default_factory=list)
+    observations: list[ObservationRecord] = Field(default_factory=list)
 
 
 class _Job(_Strict):
@@ -94,6 +113,7 @@ class _File(_Strict):
     start_cost_s: float = Field(default=0.0, ge=0)
     recorded_on: str | None = None
     order: list[int | str] = Field(default_factory=list)
+    sharing: _SharingRecord = Field(default_factory=_SharingRecord)
 
 
 _NODE_FIELDS = ("gpus", *RESOURCES, "gpu_type", "gpu_memory_gb")
@@ -112,8 +132,10 @@ _PROGRESS = (
 
 def as_text(facts: Facts) -> str:
     """Facts as a file holds them; equal facts, equal text."""
+    further = {} if facts.sharing == NOTHING_KNOWN else {"sharing": _sharing_record(facts)}
+    old = not further and not any(node.taken for node in facts.nodes.values())
     content = {
-        "gpuyard": VERSION,
+        "gpuyard": OLDER if old else VERSION,
         "now_s": facts.now_s,
         "nodes": [_node_record(node) for node in facts.nodes.values()],
         "jobs": [_job_record(fact) for fact in facts.jobs.values()],
@@ -122,6 +144,7 @@ def as_text(facts: Facts) -> str:
         "start_cost_s": facts.start_cost_s,
         "recorded_on": facts.recorded_on,
         "order": list(facts.order),
+        **further,
     }  # fmt: skip
     return json.dumps(content, indent=1, allow_nan=False, default=_plain) + "\n"
 
@@ -140,7 +163,30 @@ def write_facts(facts: Facts, path: str | Path) -> None:
 
 def _node_record(node: NodeFact) -> dict[str, Any]:
     kind = {name: _as_read(getattr(node.kind, name)) for name in _NODE_FIELDS} | {"gpus": node.kind.gpus}
-    return {"name": node.name} | kind | {"up": node.up, "changed": node.changed}
+    taken = {"taken": dict(node.taken)} if node.taken else {}
+    return {"name": node.name} | kind | {"up": node.up, "changed": node.changed} | taken
+
+
+def _sharing_record(facts: Facts) -> dict[str, Any]:
+    sharing = facts.sharing
+    tasks = [
+        {
+            "job_id": name, "model": use.usage.model, "compute": use.usage.compute, "bandwidth": use.usage.bandwidth,
+            "gpu_memory_gb": use.gpu_memory_gb,
+        }
+        for name, use in sharing.tasks.items() if name in facts.jobs
+    ]  # fmt: skip
+    return {"policy": sharing.policy, "tasks": tasks, "observations": observation_records(sharing.known)}
+
+
+def _sharing(record: _SharingRecord, jobs: Container[Hashable]) -> SharingFacts:
+    tasks: dict[Hashable, TaskUse] = {}
+    for each in record.tasks:
+        if each.job_id not in jobs or each.job_id in tasks:
+            rule = "stands twice" if each.job_id in tasks else "is not one of the jobs"
+            raise InputError(rule, field="sharing.tasks", value=each.job_id)
+        tasks[each.job_id] = TaskUse(Usage(each.model, each.compute, each.bandwidth), each.gpu_memory_gb)
+    return SharingFacts(record.policy, tasks, model_of(record.observations))
 
 
 def _as_read(value: Any) -> Any:
@@ -169,7 +215,7 @@ def _gpu_records(holds: Holding, usual: int) -> list[dict[str, Any]]:
 
 def read_facts(path: str | Path) -> Facts:
     """Read the facts of a snapshot; InputError names file, field, value and rule."""
-    content = read_json(Path(path), VERSION, "snapshot")
+    content = read_json(Path(path), VERSION, "snapshot", OLDER)
     with errors_of(path):
         return _facts(_File.model_validate(content))
 
@@ -193,16 +239,17 @@ def _facts(parsed: _File) -> Facts:
         recorded_on=parsed.recorded_on, order=tuple(parsed.order),
     )  # fmt: skip
     for node in parsed.nodes:
-        values = node.model_dump(exclude={"name", "up", "changed"}, exclude_none=True)
+        values = node.model_dump(exclude={"name", "up", "changed", "taken"}, exclude_none=True)
         gpu = gpu_kind(node.gpu_type)
         kind = NodeKind(**values | {"gpu_type": gpu.key}, gpu=gpu)
-        facts.add_node(node.name, kind, up=node.up, changed=node.changed)
+        facts.add_node(node.name, kind, up=node.up, changed=node.changed, taken=node.taken)
     for job in parsed.jobs:
         values = job.model_dump(include=set(_JOB_FIELDS))
         given = {name: value for name, value in values.items() if value is not None}
         facts.add_job(Job(**given), **job.model_dump(include=set(_PROGRESS)))
         if job.holds is not None:
             _hold(facts, job.job_id, job.holds)
+    facts.sharing = _sharing(parsed.sharing, facts.jobs)
     return facts
 
 

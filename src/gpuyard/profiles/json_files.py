@@ -11,17 +11,22 @@ from gpuyard.core.arguments import check_regular
 from gpuyard.core.errors import InputError
 
 
-def read_json(path: Path, version: str, what: str) -> dict[str, Any]:
-    """Return what a file of this version says; InputError names the file and what is wrong with it."""
+def read_json(path: Path, version: str, what: str, *older: str) -> dict[str, Any]:
+    """Return what a file of this version says, or of an older one; InputError names the file and what is wrong."""
     check_regular(path)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=path) from None
-    content = parse_json(text, path, unique_names)
-    if not isinstance(content, dict) or content.get("gpuyard") != version:
+    return of_version(text, path, what, version, *older)
+
+
+def of_version(text: str, file: object, what: str, version: str, *older: str) -> dict[str, Any]:
+    """The same of a text that is there already; `file` says in words where it is from."""
+    content = parse_json(text, file, unique_names)
+    if not isinstance(content, dict) or content.get("gpuyard") not in (version, *older):
         found = content.get("gpuyard") if isinstance(content, dict) else None
-        raise InputError(f"is not a {what} of gpuyard: its field gpuyard must be {version!r}", file=path, value=found)
+        raise InputError(f"is not a {what} of gpuyard: its field gpuyard must be {version!r}", file=file, value=found)
     return content
 
 

@@ -11,7 +11,7 @@ from gpuyard.results.schema import ENDED, TABLES, WAIT_COLUMNS
 from gpuyard.results.serving import OUTCOMES, StageFigures, summarise_serving
 from gpuyard.results.sharing import summarise_sharing, write_study_logs
 from gpuyard.results.store import Run, load_run, notes_of
-from gpuyard.results.summary import summarise
+from gpuyard.results.summary import shared_gpu_use, summarise
 
 __all__ = [
     "ENDED",
@@ -30,6 +30,7 @@ __all__ = [
     "reserve",
     "reserve_next",
     "run_inputs",
+    "shared_gpu_use",
     "summarise",
     "summarise_programs",
     "summarise_serving",

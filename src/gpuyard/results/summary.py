@@ -118,3 +118,9 @@ def _use(
         amount = float(np.sum(held[column].to_numpy() * length))
         shares[name] = amount / (total * lasted) if total * lasted > 0 else None
     return shares
+
+
+def shared_gpu_use(shared_gpus: pl.DataFrame, cluster: Cluster, lasted_s: float) -> float | None:
+    """The part of all GPU time in which somebody held a GPU that tasks share, however many did."""
+    held = float(np.sum(shared_gpus["end_s"].to_numpy() - shared_gpus["start_s"].to_numpy()))
+    return held / (cluster.total_gpus * lasted_s) if lasted_s > 0 else None

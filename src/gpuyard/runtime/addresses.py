@@ -83,6 +83,8 @@ class AgentSettings:
     """Below which groups are made that hold jobs to their memory and CPU time; none: they are not held to it."""
     host: str = HERE
     """By which processes on other nodes reach those of this one."""
+    tunes: bool = False
+    """Whether programs may let their batch sizes be chosen."""
 
     @property
     def socket(self) -> str:

@@ -12,27 +12,28 @@ import queue
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import grpc
 
-from gpuyard.client.control import ATTACH, NODE, NODE_CALLS, NODE_TAKES, SCHEDULER, messages
+from gpuyard.client.control import ATTACH, SCHEDULER, messages
 from gpuyard.client.session import ATTEMPT, JOB, RANK, SOCKET, RankName
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.runtime.addresses import AgentSettings, SchedulerAddress, open_channel
-from gpuyard.runtime.admission import Admission, why_not
+from gpuyard.runtime.admission import why_not
 from gpuyard.runtime.control_groups import ControlGroups
 from gpuyard.runtime.cpu_sets import CpuSets, move_session, starting_on, usable_cpus
 from gpuyard.runtime.emulated_gpus import EmulatedMachine
+from gpuyard.runtime.node_service import CallRefusedError, is_behind, serve_node
 from gpuyard.runtime.process_ids import end_all_with
 from gpuyard.runtime.rank_process import RankProcess
-from gpuyard.runtime.wire import rank_name, reader_of
+from gpuyard.runtime.task_relay import TaskRelay
+from gpuyard.runtime.wire import rank_name, wish_of
 
 RECONNECT_S = 0.2
-THREADS = 16
 SIGN_OF_LIFE_S = 1.0
 
 
@@ -49,10 +50,12 @@ class RunningRank:
     left_at: float = 0.0
     """When it said so, by the monotonic clock."""
     asked_to_end: bool = False
+    said: str = ""
+    """What its program last said of its batch size."""
 
     def is_behind(self, told: Any) -> bool:
         """Whether this is an older word than the last one: threads of the agent may hear them in another order."""
-        return self.left or (told.step, told.saves) < (self.progress.step, self.progress.saves)
+        return self.left or is_behind(told, self.progress)
 
 
 @dataclass
@@ -77,6 +80,9 @@ class NodeAgent:
         self._over = threading.Event()
         self._heard = time.monotonic()
         self._complaint = ""
+        self._relay = (
+            TaskRelay(f"{self.settings.socket}-batch", self._said, self._wish) if self.settings.tunes else None
+        )
 
     # What processes of jobs ask
 
@@ -86,7 +92,8 @@ class NodeAgent:
         with self._lock:
             running = self.ranks.get(rank_name(rank))
             if running is None:
-                raise KeyError(f"{rank.job}, attempt {rank.attempt}, rank {rank.rank} is none of this node's")
+                rule = f"{rank.job}, attempt {rank.attempt}, rank {rank.rank} is none of this node's"
+                raise CallRefusedError(grpc.StatusCode.NOT_FOUND, rule)
             if call == "Join":
                 running.progress.joined = True
                 return self._messages["JoinResponse"](
@@ -104,17 +111,28 @@ class NodeAgent:
             running.left, running.finished, running.left_at = True, request.finished, time.monotonic()
             return self._messages["LeaveResponse"]()
 
+    def _said(self, name: RankName, told: str) -> None:
+        """A program tells of its batch size."""
+        with self._lock:
+            if name in self.ranks:
+                self.ranks[name].said = told
+                self._told.add(name)
+
+    def _wish(self, name: RankName) -> BatchWish | None:
+        with self._lock:
+            return wish_of(self.ranks[name].lease) if name in self.ranks else None
+
     # What the scheduler says
 
     def run(self) -> None:
         """Serve until the scheduler says that it is over, or nothing was heard of it for longer than a lease."""
-        server = self._serve()
+        server = serve_node(self.settings.socket, lambda call, request, _: self.answer(call, request))
         listener = threading.Thread(target=self._listen, name="scheduler", daemon=True)
         listener.start()
         try:
             while not self._over.is_set():
                 try:
-                    self._start(self._spawn.get(timeout=self.settings.beat_s))  # the thread that starts must not end
+                    self._carry_out(self._spawn.get(timeout=self.settings.beat_s))
                 except queue.Empty:
                     with self._lock:
                         self._tell_progress()
@@ -126,29 +144,8 @@ class NodeAgent:
             server.stop(0)
             self._groups.close()
             self._machine.close()
-
-    def _serve(self) -> grpc.Server:
-        kinds = self._messages
-
-        def handler(call: str) -> Any:
-            def answer(request: Any, context: grpc.ServicerContext) -> Any:
-                try:
-                    return self.answer(call, request)
-                except KeyError as error:
-                    context.abort(grpc.StatusCode.NOT_FOUND, str(error))
-
-            return grpc.unary_unary_rpc_method_handler(
-                answer, reader_of(kinds[NODE_TAKES[call]]), lambda message: message.SerializeToString()
-            )
-
-        server = grpc.server(ThreadPoolExecutor(THREADS), interceptors=[Admission()])
-        server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(NODE, {call: handler(call) for call in NODE_CALLS}),)
-        )
-        Path(self.settings.socket).unlink(missing_ok=True)
-        server.add_insecure_port(f"unix:{self.settings.socket}")
-        server.start()
-        return server
+            if self._relay is not None:
+                self._relay.close()
 
     def _listen(self) -> None:
         while not self._over.is_set():
@@ -204,17 +201,25 @@ class NodeAgent:
     def _obey(self, told: Any) -> None:
         self._heard, self._complaint = time.monotonic(), ""
         what = told.WhichOneof("parameter_choice")
-        if what == "start":
-            self._spawn.put(told.start)
-        elif what == "change":
-            self._change(told.change)
-        elif what == "kill":
-            self._kill(told.kill)
+        if what in ("start", "change", "kill"):
+            if what == "start" or not self._has(getattr(told, what)):
+                self._spawn.put(told)  # it may be about a process that is about to start
+            else:
+                self._carry_out(told)
         elif what == "acknowledge":
             with self._lock:
                 self._exits.pop(told.acknowledge.number, None)
         elif what == "shutdown":
             self._over.set()
+
+    def _has(self, told: Any) -> bool:
+        with self._lock:
+            return any((each.job, each.attempt) == (told.job, told.attempt) for each in self.ranks)
+
+    def _carry_out(self, told: Any) -> None:
+        """Start processes, which only the thread may do that does not end before them; change or end them."""
+        what = told.WhichOneof("parameter_choice")
+        {"start": self._start, "change": self._change, "kill": self._kill}[what](getattr(told, what))
 
     def _start(self, start: Any) -> None:
         with self._lock:
@@ -261,6 +266,8 @@ class NodeAgent:
             SOCKET: self.settings.socket, JOB: name.job, ATTEMPT: str(name.attempt), RANK: str(name.rank),
             "LOCAL_RANK": str(list(start.gpus).index(gpu)),
         }  # fmt: skip
+        if self._relay is not None:
+            own |= self._relay.environment(name)
         log = Path(start.log if name.rank == 0 else f"{start.log}.{name.rank}")
         given = dict(start.environment)
         environment = os.environ | given | self._machine.environment(given) | own | {"RANK": str(name.rank)}
@@ -295,6 +302,8 @@ class NodeAgent:
         with self._lock:
             running = self.ranks.pop(name)
             self._told.discard(name)
+            if self._relay is not None:
+                self._relay.forget(name)
             tail = "" if running.left or not code else self._last_words(name, running)
             by_itself = not code and not running.left and not running.asked_to_end
             finished = running.finished or by_itself  # whatever the scheduler may want by now
@@ -317,9 +326,15 @@ class NodeAgent:
     def _tell_progress(self) -> None:
         """Tell of all processes that have said anything since the last time."""
         if self._told:
-            every = [self.ranks[name].progress for name in self._told if name in self.ranks]
+            every = [self._progress_of(self.ranks[name]) for name in self._told if name in self.ranks]
             self._told.clear()
             self._up.put(self._messages["FromAgent"](progress=self._messages["ProgressList"](all=every)))
+
+    def _progress_of(self, running: RunningRank) -> Any:
+        """All that a process has told, with the last word of its program on batch sizes."""
+        progress = running.progress
+        progress.said, running.said = running.said, ""
+        return progress
 
     def _end_leases_if_alone(self) -> None:
         """Let processes save and leave when nobody may count on them any more."""

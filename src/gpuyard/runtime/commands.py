@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from gpuyard.client.control import NO_LIMIT, UNKNOWN
+from gpuyard.client.shared_batch import BatchWish
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class LeaseTerms:
     """How long a step takes on an emulated GPU, with what the job has."""
     save_at: int = 0
     """Processes that save each for itself do so after this step, those that are already further not at all."""
+    terms: int = 0
+    """Another number whenever a step may take another time: what is measured is of one of them."""
+    wish: BatchWish | None = None
+    """The batch size that a program is to have that lets it be chosen."""
 
 
 @dataclass(frozen=True)

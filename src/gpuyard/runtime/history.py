@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
-from gpuyard.core.cluster import RESOURCES, Cluster
+from gpuyard.core.cluster import RESOURCES
+from gpuyard.core.grants import Part
 from gpuyard.runtime.records import Attempt, JobRecord
-from gpuyard.runtime.store import RunStore, StoreFullError
+from gpuyard.runtime.store import StoreFullError
 
 NEXT_ROUND = "round"
 """The reason to wait of a job that nobody has decided about, or that is about to start."""
@@ -15,13 +17,38 @@ RUNS = ""
 """It does not wait."""
 
 
+class JobStore(Protocol):
+    """Where jobs, and what happened to them, outlive their scheduler."""
+
+    def records(self) -> dict[str, JobRecord]:
+        """All jobs, in their order."""
+        ...
+
+    def together(self) -> AbstractContextManager[None]:
+        """What is written inside is kept when the block ends; StoreFullError if that is not possible at present."""
+        ...
+
+    def save(self, records: Iterable[tuple[int, JobRecord]]) -> None:
+        """Keep these jobs, each with its position."""
+        ...
+
+    def add(self, table: str, row: dict[str, Any]) -> None:
+        """Append a row of `spans` or `attempts`."""
+        ...
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of `spans` or `attempts`, in order."""
+        ...
+
+
 class History:
     """Writes down what happens to jobs; what changed is kept when `keep` is called."""
 
-    def __init__(self, store: RunStore, cluster: Cluster, numbers: Mapping[str, int], iteration_s: Mapping[str, float]):
-        self._store, self._numbers, self._iteration_s = store, numbers, iteration_s
-        gpus = [int(count) for count in cluster.node_gpus]
-        self._first_gpu = {name: sum(gpus[:number]) for number, name in enumerate(cluster.node_names)}
+    def __init__(
+        self, store: JobStore, name_gpu: Callable[[Part], Any], numbers: Mapping[str, int],
+        iteration_s: Mapping[str, float],
+    ) -> None:  # fmt: skip
+        self._store, self._name_gpu, self._numbers, self._iteration_s = store, name_gpu, numbers, iteration_s
         self._changed: dict[str, JobRecord] = {}
         self._rows: list[tuple[str, dict[str, Any]]] = []
         self._full = False
@@ -44,7 +71,7 @@ class History:
         lasted = now - attempt.span_s
         done = (attempt.step - attempt.span_step) * self._iteration_s[record.name]
         row: dict[str, Any] = {"job_id": record.job.job_id, "start_s": attempt.span_s, "end_s": now, "ended": how}
-        row["gpu_ids"] = [self._first_gpu[part.node] + int(part.gpu or 0) for part in attempt.grant.parts]
+        row["gpu_ids"] = [self._name_gpu(part) for part in attempt.grant.parts]
         row |= {name: attempt.grant.total(name) for name in RESOURCES}
         if lasted > 0:  # amounts may change twice at one instant
             self._rows.append(("spans", row | {"speed": done / lasted}))
@@ -74,8 +101,12 @@ class History:
         }
         self._rows.append(("attempts", row))
 
+    def note(self, table: str, row: dict[str, Any]) -> None:
+        """Something of a shared GPU: who was there for how long, or what was measured of them."""
+        self._rows.append((table, row))
+
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of `spans` or `attempts`, also those that there was no room for."""
+        """All rows of a table of what happened, also those that there was no room for."""
         return self._store.rows(table) + [row for kind, row in self._rows if kind == table]
 
     @property
@@ -94,7 +125,7 @@ class History:
                     self._store.add(table, row)
         except StoreFullError as error:
             if not self._full:
-                print(f"gpuyard: {error}: nobody is started or stopped until there is room", flush=True)
+                print(f"gpuyard: {error}: nobody is started or stopped until that is mended", flush=True)
             self._full = True
             return False
         self._changed.clear()

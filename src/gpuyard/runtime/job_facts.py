@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuyard.core.cluster import RESOURCES
+from gpuyard.core.grants import WHOLE
 from gpuyard.core.units import LARGEST
 from gpuyard.policies.facts import Facts
 from gpuyard.runtime.records import Attempt, JobRecord
@@ -43,7 +44,9 @@ def add_job(facts: Facts, record: JobRecord, now: float, starts: StartTimes) -> 
     facts.add_job(record.job, **_so_far(record, now), held_since_s=since, works_from_s=works)
     places = [(part.node, int(part.gpu or 0)) for part in target.parts]
     amounts: dict[str, Any] = {name: target.total(name) for name in RESOURCES}
-    facts.hold(record.job.job_id, places, **amounts)
+    shares = [part.thousandths / WHOLE for part in target.parts]
+    memory = [part.gpu_memory_gb for part in target.parts]
+    facts.hold(record.job.job_id, places, share=shares, gpu_memory_gb=memory, **amounts)
 
 
 def _started(attempt: Attempt | None, now: float, start_cost_s: float, *, waits_for_step: bool) -> tuple[float, float]:

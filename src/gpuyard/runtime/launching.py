@@ -10,9 +10,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpuyard.client.session import CHECKPOINTS, SAVE_EVERY, SPEED
+from gpuyard.emulation.settings import PREFIX
 from gpuyard.runtime.addresses import HERE
 from gpuyard.runtime.records import Attempt, JobRecord
 
+MEMORY_LIMIT = f"{PREFIX}MEMORY_LIMIT"
+"""Read by emulated GPUs: the most that a program may take of one."""
 TRAINER = (sys.executable, "-m", "gpuyard.client.trainer")
 FIRST_PORT = 20000
 PORTS = 20000
@@ -82,6 +85,8 @@ class JobStarts:
         }
         if record.command:
             found |= self.surroundings.get(node, {})
+            if limit_gb := max(part.gpu_memory_gb for part in here):
+                found[MEMORY_LIMIT] = f"{limit_gb!r}GB"
         if len(parts) > 1:
             found |= {
                 "SYNERGY_DISTRIBUTED": "1",

@@ -10,21 +10,22 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from gpuyard.core.books import settle
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.core.grants import Grant, Part
 from gpuyard.core.kernel import box
 from gpuyard.core.ledger import Ledger
 from gpuyard.core.workload import Workload
-from gpuyard.policies.decide import Decision
+from gpuyard.policies.decide import Decision, Ordered
 from gpuyard.policies.facts import Facts
 from gpuyard.policies.jobs import build_jobs
-from gpuyard.policies.named_plan import carry_out
+from gpuyard.policies.named_plan import planned_grants
 from gpuyard.policies.performance import plan_speeds
 from gpuyard.policies.plan import PLACED, REASONS
 from gpuyard.policies.snapshot import Snapshot, moment_of
@@ -32,15 +33,14 @@ from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
 from gpuyard.runtime.commands import Agents, Outbox
-from gpuyard.runtime.history import NEXT_ROUND, History
+from gpuyard.runtime.history import NEXT_ROUND, History, JobStore
 from gpuyard.runtime.job_facts import StartTimes, add_job
 from gpuyard.runtime.launching import JobStarts
-from gpuyard.runtime.neighbours import Neighbours
+from gpuyard.runtime.neighbours import Company, Neighbours
 from gpuyard.runtime.new_jobs import NewJob, words
 from gpuyard.runtime.records import JobRecord, JobState
 from gpuyard.runtime.settling import Patience
 from gpuyard.runtime.standstill import Standstill
-from gpuyard.runtime.store import RunStore
 
 LEAST_START_S = 0.1
 """What a start costs at the least, in seconds of the machine, also while none was seen to its end."""
@@ -64,26 +64,46 @@ class RunRules:
     """Whether every job needs a command of its own: models are trained on emulated GPUs only."""
 
 
+class Promises(NamedTuple):
+    """What a decision comes to."""
+
+    grants: Sequence[Grant]
+    """What everybody is to hold who starts, or goes on elsewhere or with other amounts."""
+    speeds: Sequence[float]
+    """How fast each of them is alone with it."""
+    stopped: Sequence[int | str]
+    reasons: Mapping[int | str, str]
+    """Why those wait who are not running; for those who are about to, that they wait for it."""
+
+
 class RealCluster:
     """Nodes with agents, and jobs with processes. One thread drives it; others use `post` and `ask`."""
 
+    attempts_kind: ClassVar[type[Attempts]] = Attempts
+    """What starts and stops processes, and hears of them."""
+    refuses_wide_jobs: ClassVar[bool] = True
+    """Whether a job is refused that needs more than all nodes have; where nodes come and go it waits."""
+
     def __init__(
-        self, cluster: Cluster, store: RunStore, zoo: Zoo, clock: RunClock, agents: Agents, launching: JobStarts,
-        rules: RunRules, patience: Patience,
+        self, cluster: Cluster, store: JobStore, zoo: Zoo, clock: RunClock, agents: Agents, launching: JobStarts,
+        rules: RunRules, patience: Patience, company: Company | None = None,
     ) -> None:  # fmt: skip
+        """`company` says what becomes of jobs on one GPU; without it, they are parts of it as their sizes say."""
         self.cluster, self.clock, self.rules, self.records = cluster, clock, rules, store.records()
         self._zoo = zoo
         self._changed = threading.Condition()
         self._posted: list[tuple[float, Callable[[float], None]]] = []
         self._numbers = {name: number for number, name in enumerate(self.records)}
         self._iteration_s: dict[str, float] = {}
-        self._history = History(store, cluster, self._numbers, self._iteration_s)
+        self._history = History(store, self._name_gpu(), self._numbers, self._iteration_s)
         self.rows = self._history.rows
-        self._outbox, self._neighbours = Outbox(agents), Neighbours(cluster, zoo)
-        self.promised = _ledger(cluster)
-        self.attempts = Attempts(
-            self.records, _ledger(cluster), self._outbox, launching, self._history, patience, clock.speed
+        self._outbox = Outbox(agents)
+        self._company: Company = company or Neighbours(cluster, zoo)
+        self.promised = ledger_of(cluster)
+        self.attempts = self.attempts_kind(
+            self.records, ledger_of(cluster), self._outbox, launching, self._history, patience, clock.speed
         )
+        self.attempts.measured = self._company.progressed
         self._standstill = Standstill(self.records, self.attempts, self._history, rules.round_s)
         for record in self.records.values():
             self._look_up(record)
@@ -150,7 +170,10 @@ class RealCluster:
     def _look_up(self, record: JobRecord) -> None:
         """A job's steps, and how long one takes at speed 1."""
         workload = Workload.from_jobs([record.job.counted()], source="jobs")
-        built = build_jobs(workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on)
+        built = build_jobs(
+            workload, self.cluster, self._zoo, recorded_on=self.rules.recorded_on, refuse=self.refuses_wide_jobs
+        )
+        self._company.look_up(record, built)
         if not record.job.endless:
             record.total_steps = max(round(float(built.iterations[0])), 1)
         self._iteration_s[record.name] = float(built.iteration_s[0])
@@ -197,7 +220,7 @@ class RealCluster:
         """Seconds of the run."""
         return self.clock.now()
 
-    def wait(self, last: Decision | None) -> bool:
+    def wait(self, last: Decision | Ordered | None) -> bool:
         """Return at the next round at which a decision can differ from the last one; False when all is over."""
         while True:
             self.hear()
@@ -207,7 +230,7 @@ class RealCluster:
             if now >= self._next_s and not self.attempts.ending:
                 began, self._next_s = self._next_s, self._boundary_after(now)
                 self._arrive(now)
-                if self._active() and not (last is not None and self._standstill.lasts(last, now)):
+                if self.active() and not (last is not None and self._standstill.lasts(last, now)):
                     self._round_s = began
                     return True
             with self._changed:
@@ -233,8 +256,7 @@ class RealCluster:
         """
         now = self.clock.now()
         self.attempts.settle(now)
-        for record, factor in self._neighbours.slowdowns(self.records.values()):
-            self.attempts.slow_down(record, factor, now)
+        self._company.settle(self.records.values(), self.attempts, now)
         for record in self.records.values():
             if record.state.over and self.promised.grant_of(record.job.job_id) is not None:
                 self.promised.release(record.job.job_id)
@@ -261,7 +283,8 @@ class RealCluster:
                 record.reason = NEXT_ROUND
                 self._history.changed(record)
 
-    def _active(self) -> list[JobRecord]:
+    def active(self) -> list[JobRecord]:
+        """Those who have arrived and are not over."""
         return [
             record
             for record in self.records.values()
@@ -276,15 +299,25 @@ class RealCluster:
             now, quotas=dict(rules.quotas), start_cost_s=starts.usual_s, move_cost_s=rules.move_cost_s,
             recorded_on=rules.recorded_on,
         )  # fmt: skip
+        self._add_nodes(facts)
+        for record in self.active():
+            add_job(facts, record, now, starts)
+        self.seen = Snapshot.of(facts, self._zoo)
+        self._standstill.seen(self.seen)
+        return self.seen
+
+    def _add_nodes(self, facts: Facts) -> None:
+        """What there is, and what of it strangers have."""
         for number, name in enumerate(self.cluster.node_names):
             kind = self.cluster.kinds[self.cluster.node_kind[number]]
             up, changed = name in self.attempts.attached, bool(self.promised.books.touched[number])
             facts.add_node(name, kind, up=up, changed=changed)
-        for record in self._active():
-            add_job(facts, record, now, starts)
-        self._seen = Snapshot.of(facts, self._zoo)
-        self._standstill.seen(self._seen)
-        return self._seen
+
+    def _name_gpu(self) -> Callable[[Part], Any]:
+        """By which the rows of a run name GPUs: their numbers in the cluster."""
+        gpus = [int(count) for count in self.cluster.node_gpus]
+        first = {name: sum(gpus[:number]) for number, name in enumerate(self.cluster.node_names)}
+        return lambda part: first[part.node] + int(part.gpu or 0)
 
     @property
     def _start_cost_s(self) -> float:
@@ -293,24 +326,37 @@ class RealCluster:
 
     def apply(self, decision: Decision) -> None:
         """Promise what was decided, and begin to carry it out."""
-        seen, plan, now = self._seen, decision.plan, self.clock.now()
-        carry_out(seen, decision, self.promised)
+        seen, plan = self.seen, decision.plan
+        speeds = plan_speeds(box(moment_of(seen).tables), plan).tolist()
+        reasons = {
+            seen.job_id_of(int(job)): NEXT_ROUND if reason == PLACED else REASONS[reason]
+            for job, reason in zip(decision.order, plan.reasons, strict=True)
+        }
+        self.promise(
+            Promises(
+                planned_grants(seen, decision), speeds, [seen.job_id_of(int(job)) for job in plan.stopped], reasons
+            )
+        )
+
+    def promise(self, promises: Promises) -> None:
+        """Let jobs have what they are to have from now on, as soon as it is free; LedgerError if it cannot all be."""
+        now = self.clock.now()
+        self.promised.carry_out(promises.grants, released=promises.stopped)
         settle(self.promised.books)  # only what changes by itself from now on is news to the next decision
-        speeds = plan_speeds(box(moment_of(seen).tables), plan)
-        for job, speed in zip(plan.jobs, speeds, strict=True):
-            record = self.records[str(seen.job_id_of(int(job)))]
-            record.alone_step_s = self._iteration_s[record.name] / float(speed)
-            record.target, record.target_since_s = self.promised.grant_of(record.job.job_id), now
+        for grant, speed in zip(promises.grants, promises.speeds, strict=True):
+            record = self.records[str(grant.holder)]
+            record.alone_step_s = self._iteration_s[record.name] / speed
+            record.target, record.target_since_s = self.promised.grant_of(grant.holder), now
             record.target_due_s = self._round_s
             self._told(record)
-        for job in plan.stopped:
-            record = self.records[str(seen.job_id_of(int(job)))]
+        for job_id in promises.stopped:
+            record = self.records[str(job_id)]
             record.target = None
             self._told(record)
-        for job, reason in zip(decision.order, plan.reasons, strict=True):
-            record = self.records[str(seen.job_id_of(int(job)))]
+        for job_id, reason in promises.reasons.items():
+            record = self.records[str(job_id)]
             if record.attempt is None:
-                self._history.waited(record, now, NEXT_ROUND if reason == PLACED else REASONS[reason])
+                self._history.waited(record, now, reason)
         self.decisions += 1
         self._settle()
         self.lags_s.append(self.clock.now() - self._round_s)
@@ -320,7 +366,8 @@ class RealCluster:
         self._history.changed(record)
 
 
-def _ledger(cluster: Cluster) -> Ledger:
+def ledger_of(cluster: Cluster) -> Ledger:
+    """A ledger of these nodes, of which nobody holds anything."""
     ledger = Ledger()
     for number, name in enumerate(cluster.node_names):
         ledger.add_node(name, cluster.kinds[cluster.node_kind[number]])

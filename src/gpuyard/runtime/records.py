@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpuyard.client.control import NO_LIMIT, UNKNOWN
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.grants import Grant
 from gpuyard.core.reasons import WAIT_REASONS
 from gpuyard.core.workload import Job
@@ -80,6 +81,10 @@ class Attempt:
     """How long the steps done so far take with what the job had, up to the span that is under way."""
     leave_s: float = 0.0
     """From a process saying that it leaves to its end, in seconds of the machine."""
+    terms: int = 0
+    """Another number whenever who is beside it, or anybody's batch size there, changes."""
+    wish: BatchWish | None = None
+    """The batch size that it is to have, where those are tuned."""
 
     @property
     def leaving(self) -> bool:
@@ -115,7 +120,7 @@ class JobRecord:
     alone_step_s: float = 0.0
     """How long a step takes on emulated GPUs with what it is to have, if nobody is beside it."""
     slowdown: float = 1.0
-    """How much longer it takes for those who hold other parts of its GPU."""
+    """How much longer it takes for those who are on its GPU, and by its batch size."""
     attempt: Attempt | None = None
     """What its processes have."""
     attempts: int = 0

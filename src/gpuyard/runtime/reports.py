@@ -22,6 +22,13 @@ class RankProgress:
     error: str = ""
     loaded_step: int = 0
     """Steps behind what it began with."""
+    terms: int = 0
+    """Those of its lease under which the next two were measured."""
+    measured_steps: int = 0
+    measured_s: float = 0.0
+    """In seconds of the machine."""
+    said: str = ""
+    """What a program last said of its batch size, as it came."""
 
 
 @dataclass(frozen=True)

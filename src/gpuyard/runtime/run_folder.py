@@ -12,16 +12,19 @@ from gpuyard.core.cluster import CPU, MEMORY, Cluster
 from gpuyard.core.workload import Workload
 from gpuyard.policies.jobs import build_jobs
 from gpuyard.profiles import Zoo
-from gpuyard.results import TABLES, Run, run_inputs, summarise
+from gpuyard.results import TABLES, Run, run_inputs, shared_gpu_use, summarise
 from gpuyard.runtime.real_cluster import RealCluster
 from gpuyard.runtime.records import JobRecord, JobState
 
 
 def make_run(
     world: RealCluster, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float],
-    kind: str = "emulated", **further: Any,
+    kind: str = "emulated", shares: bool = False, **further: Any,
 ) -> Run:  # fmt: skip
-    """The run as it is now, whether all of it is over or not; its kind of world is that of its GPUs."""
+    """The run as it is now, whether all of it is over or not; its kind of world is that of its GPUs.
+
+    `shares` says that a multiplex policy puts jobs on one GPU.
+    """
     records = list(world.records.values())
     source = str(further.pop("source", "jobs"))
     workload = Workload.from_jobs([record.job.counted() for record in records], source=source)
@@ -30,6 +33,10 @@ def make_run(
     end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]
     cpu_seconds = timing.get("cpu_seconds")
     summary = summarise(jobs, timeline, world.cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
+    tables = {"jobs": jobs, "timeline": timeline, "attempts": attempts}
+    if shares:
+        tables["shared_gpus"] = _table(world.rows("companies"), "shared_gpus")
+        summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], world.cluster, end_s)
     info = run_inputs(kind, policy, world.cluster, workload, load=load, **further) | {
         "end_s": end_s,
         "decisions": world.decisions,
@@ -40,7 +47,7 @@ def make_run(
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": timing,
     }
-    return Run(info, {"jobs": jobs, "timeline": timeline, "attempts": attempts}, summary)
+    return Run(info, tables, summary)
 
 
 def _notes(records: list[JobRecord]) -> list[str]:
@@ -95,5 +102,5 @@ def _jobs_table(
 
 def _table(found: list[dict[str, Any]], table: str) -> pl.DataFrame:
     columns = TABLES[table].columns
-    texts = any(isinstance(row["job_id"], str) for row in found)
+    texts = any(isinstance(row.get("job_id"), str) for row in found)
     return pl.DataFrame(found, schema=columns | ({"job_id": pl.String()} if texts else {}), strict=False)

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
 
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import InputError
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide import decide
+from gpuyard.policies.decide_shared import SharedDecider
+from gpuyard.policies.multiplex import Multiplex
+from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.policy import Policy
 from gpuyard.profiles import Zoo
 from gpuyard.results import claim
@@ -31,6 +36,8 @@ from gpuyard.runtime.process_ids import started
 from gpuyard.runtime.real_cluster import RealCluster, RunRules
 from gpuyard.runtime.service import AttachedAgents, SchedulerService, serve
 from gpuyard.runtime.settling import Patience
+from gpuyard.runtime.shared_company import SharedCompany
+from gpuyard.runtime.shared_world import SharedWorld
 from gpuyard.runtime.store import RunStore, StoreFullError
 
 GATHER_S = 20.0
@@ -56,13 +63,27 @@ class RunSettings:
     """By node, what CUDA calls its real GPUs; none: they are emulated."""
 
 
+class Sharing(NamedTuple):
+    """How jobs share GPUs: who is put together, and what was measured of that before."""
+
+    name: str
+    multiplex: Multiplex
+    known: InterferenceModel
+
+    @property
+    def tunes(self) -> bool:
+        """Whether batch sizes are chosen."""
+        return bool(getattr(self.multiplex, "tunes", False))
+
+
 class Scheduler:
     """Decides for real jobs until all are done, or it is told to end."""
 
     def __init__(
-        self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings, fleet: AgentFleet | None = None
-    ) -> None:
-        self._policy, self._settings = policy, settings
+        self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings, fleet: AgentFleet | None = None,
+        sharing: Sharing | None = None,
+    ) -> None:  # fmt: skip
+        self._policy, self._settings, self._zoo, self._sharing = policy, settings, zoo, sharing
         self._fleet = fleet or LocalFleet()
         settings.state.mkdir(parents=True, exist_ok=True)
         self._claim = claim(settings.state)
@@ -77,9 +98,13 @@ class Scheduler:
         real = dict.fromkeys(settings.gpus, numbering())
         surroundings = real or emulated_nodes(cluster, folder, settings.speed)
         launching = JobStarts(folder, settings.speed, settings.save_every_s, surroundings, settings.gpus)
+        self.company = None if sharing is None else _company(cluster, zoo, settings.speed, sharing)
+        if self.company is not None:
+            self.company.recall(self.store.rows("mixes"))
         self.world = RealCluster(
-            cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience
-        )
+            cluster, self.store, zoo, self._clock, self._agents, launching, settings.rules, settings.patience,
+            self.company,
+        )  # fmt: skip
         self.cpus = {} if self._fleet.host else cpus_of_nodes(cluster, usable_cpus())
         """Of each node; none on other machines or if this one has fewer than all nodes state: jobs are held to none."""
         service = SchedulerService(self.world, self._agents, settings.about)
@@ -106,7 +131,10 @@ class Scheduler:
         keeper = threading.Thread(target=self._keep_agents, name="fleet", daemon=True)
         keeper.start()
         try:
-            return control(self.world, partial(decide, self._policy), between)
+            if self._sharing is None or self.company is None:
+                return control(self.world, partial(decide, self._policy), between)
+            decider = SharedDecider(self._policy, self._sharing.multiplex, self._zoo)
+            return control(SharedWorld(self.world, self.company), decider, between)
         finally:
             self._over.set()
             keeper.join()
@@ -119,6 +147,12 @@ class Scheduler:
         given = sha256("\n".join(repr(new.job) for new in jobs).encode()).hexdigest()
         gpus = {node: list(found) for node, found in self._settings.gpus.items()}
         known = self.world.records.values()
+        sharing = None if self._sharing is None else self._sharing.name
+        if known and self.store.meta("sharing") != sharing:
+            raise InputError(
+                "holds a run whose jobs share GPUs otherwise", file=self._settings.state,
+                hint=f"Say --multiplex {self.store.meta('sharing') or 'none'}, or name another folder",
+            )  # fmt: skip
         if known and self.store.meta("gpus") != gpus:
             raise InputError("holds a run on other GPUs", file=self._settings.state, hint="Name another folder")
         if known and self.store.meta("given") != given:
@@ -129,6 +163,7 @@ class Scheduler:
         if not known:
             self.store.set_meta("given", given)
             self.store.set_meta("gpus", gpus)
+            self.store.set_meta("sharing", sharing)
             self.world.add(jobs)
 
     def written(self) -> None:
@@ -182,7 +217,14 @@ class Scheduler:
             self._settings.lease_s,
             self.cpus.get(node, ()),
             self._settings.control_groups,
+            tunes=self._sharing is not None and self._sharing.tunes,
         )
         settings.write(path)
         self._fleet.start(node, path)
         self.store.set_meta("agents", self._fleet.handles())
+
+
+def _company(cluster: Cluster, zoo: Zoo, speed: float, sharing: Sharing) -> SharedCompany:
+    return SharedCompany(
+        cluster, zoo, speed, sharing.known, tunes=sharing.tunes, new_round=lambda: token_hex(4)
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuyard.client.control import NO_LIMIT
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import LedgerError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.ledger import Ledger
@@ -73,6 +74,12 @@ class Settling:
             self.unsettled[record.name] = None
             self._settle(record, now)
 
+    def agree(self, record: JobRecord, attempt: Attempt, terms: int, wish: BatchWish | None) -> None:
+        """From now on other terms hold for a job that shares its GPU: it is told, and measures anew."""
+        attempt.terms, attempt.wish = terms, wish
+        self.history.changed(record)
+        self.tell_lease(record, attempt)
+
     def _settle(self, record: JobRecord, now: float) -> bool:
         """One step for one job; False if there is none to do."""
         attempt, target = record.attempt, record.target
@@ -132,8 +139,9 @@ class Settling:
         here = [part for part in attempt.grant.parts if part.node == node]
         amounts = {name: sum(part.amounts.get(name, 0.0) for part in here) for name in ("cpus", "memory_gb")}
         return LeaseTerms(
-            attempt.leaving, attempt.limit, amounts["cpus"], amounts["memory_gb"], attempt.step_s, attempt.save_at
-        )
+            attempt.leaving, attempt.limit, amounts["cpus"], amounts["memory_gb"], attempt.step_s, attempt.save_at,
+            attempt.terms, attempt.wish,
+        )  # fmt: skip
 
     def tell_lease(self, record: JobRecord, attempt: Attempt) -> None:
         """Let all processes of an attempt know what holds now."""

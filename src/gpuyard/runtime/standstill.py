@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuyard.policies.decide import Decision
+from gpuyard.policies.decide import Decision, Ordered
 from gpuyard.policies.next_change import order_changes_s
 from gpuyard.policies.snapshot import Snapshot, moment_of
 from gpuyard.runtime.attempts import Attempts
@@ -49,13 +49,13 @@ class Standstill:
             if record.tells_steps and record.attempt is not None
         }
 
-    def lasts(self, last: Decision, now: float) -> bool:
+    def lasts(self, last: Decision | Ordered, now: float) -> bool:
         """Whether a decision at this moment would be the last one again."""
         if self.history.news or self.attempts.unsettled or self._attached != self.attempts.attached:
             return False
         return now + AHEAD * self.round_s < self._order_lasts(last) and not self._any_astray(now)
 
-    def _order_lasts(self, last: Decision) -> float:
+    def _order_lasts(self, last: Decision | Ordered) -> float:
         if self._holds_until is None:
             assert self._seen is not None
             tables = moment_of(self._seen).tables

@@ -14,6 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.core.grants import Grant, Part
 from gpuyard.core.workload import Job
@@ -25,8 +26,10 @@ CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS jobs (name TEXT PRIMARY KEY, number INTEGER NOT NULL, record TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS spans (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS attempts (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS companies (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS mixes (number INTEGER PRIMARY KEY, row TEXT NOT NULL);
 """
-
+HAPPENED = ("spans", "attempts", "companies", "mixes")
 
 _NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 """The second is what a quota looks like."""
@@ -95,7 +98,7 @@ class RunStore:
 
     def save(self, records: Iterable[tuple[int, JobRecord]]) -> None:
         """Keep these jobs, each with its position."""
-        rows = [(record.name, number, json.dumps(_as_json(record))) for number, record in records]
+        rows = [(record.name, number, json.dumps(record_as_json(record))) for number, record in records]
         with self.together():
             self._file.executemany("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?)", rows)
 
@@ -103,28 +106,30 @@ class RunStore:
         """All jobs, in their order."""
         with self._lock:
             rows = self._file.execute("SELECT record FROM jobs ORDER BY number").fetchall()
-        found = (_from_json(json.loads(row[0])) for row in rows)
+        found = (record_from_json(json.loads(row[0])) for row in rows)
         return {record.name: record for record in found}
 
     def add(self, table: str, row: dict[str, Any]) -> None:
-        """Append a row of `spans` or `attempts`."""
-        assert table in ("spans", "attempts")
+        """Append a row to one of the tables of what happened."""
+        assert table in HAPPENED
         with self._lock:
             self._file.execute(f"INSERT INTO {table} (row) VALUES (?)", (json.dumps(row),))  # noqa: S608
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """All rows of `spans` or `attempts`, in order."""
-        assert table in ("spans", "attempts")
+        """All rows of one of these tables, in order."""
+        assert table in HAPPENED
         with self._lock:
             found = self._file.execute(f"SELECT row FROM {table} ORDER BY number").fetchall()  # noqa: S608
         return [json.loads(row[0]) for row in found]
 
 
-def _as_json(record: JobRecord) -> dict[str, Any]:
+def record_as_json(record: JobRecord) -> dict[str, Any]:
+    """A job as plain values."""
     return asdict(record)
 
 
-def _from_json(found: dict[str, Any]) -> JobRecord:
+def record_from_json(found: dict[str, Any]) -> JobRecord:
+    """The job that these plain values say."""
     found["job"] = Job(**found["job"])
     found["state"] = JobState(found["state"])
     found["command"] = tuple(found["command"])
@@ -133,6 +138,7 @@ def _from_json(found: dict[str, Any]) -> JobRecord:
         attempt = found["attempt"]
         attempt["grant"] = _grant(attempt["grant"])
         attempt["ranks"] = [RankState(**rank) for rank in attempt["ranks"]]
+        attempt["wish"] = attempt["wish"] and BatchWish(**attempt["wish"])
         found["attempt"] = Attempt(**attempt)
     return JobRecord(**found)
 

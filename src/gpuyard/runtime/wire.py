@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 from google.protobuf.message import DecodeError
 
 from gpuyard.client.control import messages
 from gpuyard.client.session import RankName
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.runtime.commands import AcknowledgeExit, AgentCommand, ChangeLease, KillRanks, LeaseTerms, StartRanks
 from gpuyard.runtime.reports import RankExit, RankProgress
 
@@ -46,10 +48,20 @@ def command_message(command: AgentCommand) -> Any:
 
 def lease_message(lease: LeaseTerms) -> Any:
     """The terms of a lease as a message."""
-    return messages()["Lease"](
+    kinds = messages()
+    wish = None if lease.wish is None else kinds["Wish"](**asdict(lease.wish))
+    return kinds["Lease"](
         stop=lease.stop, limit=lease.limit, cpus=lease.cpus, memory_gb=lease.memory_gb, step_s=lease.step_s,
-        save_at=lease.save_at,
+        save_at=lease.save_at, terms=lease.terms, wish=wish,
     )  # fmt: skip
+
+
+def wish_of(lease: Any) -> BatchWish | None:
+    """What a lease wishes of a program's batch size."""
+    wish = lease.wish
+    if not lease.HasField("wish"):
+        return None
+    return BatchWish(wish.round, wish.generation, wish.batch, wish.learning_rate_factor)
 
 
 def rank_name(rank: Any) -> RankName:
@@ -61,7 +73,8 @@ def progress_of(message: Any) -> RankProgress:
     """How far a process is."""
     return RankProgress(
         rank_name(message.rank), message.step, message.saved_step, message.working, message.load_s, message.saves,
-        message.save_s, message.error, message.loaded_step,
+        message.save_s, message.error, message.loaded_step, message.terms, message.measured_steps, message.measured_s,
+        message.said,
     )  # fmt: skip
 
 

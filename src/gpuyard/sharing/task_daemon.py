@@ -6,13 +6,16 @@ import json
 import socketserver
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
-from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace, read_message
+from gpuyard.sharing.task_messages import TaskMessage, read_message
+from gpuyard.sharing.task_tuning import TaskPlace
 
 MOST_BYTES = 65536
 SILENT_S = 60.0
@@ -24,17 +27,40 @@ FOR_ALL = 0o666
 FindTask = Callable[[str], TaskPlace | None]
 
 
+class TaskListener(Protocol):
+    """Who hears what tasks say: the tuners of a node, or somebody who passes it on to them."""
+
+    def hear(self, place: TaskPlace, message: TaskMessage, now: float) -> BatchWish | None:
+        """A task has said how it is; returns what is wished of it, if anything."""
+
+    def leave(self, gpu: int, name: str, now: float) -> None:
+        """A task has gone."""
+
+    def time_passed(self, now: float) -> None:
+        """Now and then, whatever is said."""
+
+
 class TaskDaemon(socketserver.ThreadingUnixStreamServer):
     """Listens for the tasks of a node."""
 
     daemon_threads = True
 
     def __init__(
-        self, socket_path: Path, tuning: NodeTuning, find: FindTask, clock: Callable[[], float] = time.monotonic
+        self,
+        socket_path: Path,
+        tuning: TaskListener,
+        find: FindTask,
+        clock: Callable[[], float] = time.monotonic,
+        lock: threading.RLock | None = None,
     ) -> None:
-        """`find` has the place of a task by its secret; None where nobody was given that one."""
+        """`find` has the place of a task by its secret; None where nobody was given that one.
+
+        Whoever else uses the tuning holds the same `lock`.
+        """
         self.tuning, self.find, self.clock = tuning, find, clock
-        self.lock = threading.Lock()
+        self.lock = lock or threading.RLock()
+        self.spoken: Counter[str] = Counter()
+        """By name, the connections of a task: one that was broken may be noticed later than the next one."""
         self.over = threading.Event()
         socket_path.parent.mkdir(parents=True, exist_ok=True)
         socket_path.unlink(missing_ok=True)
@@ -75,8 +101,15 @@ class _TaskHandler(socketserver.StreamRequestHandler):
                     return
         finally:
             if place is not None:
-                with self.server.lock:
-                    self.server.tuning.leave(place.gpu, name, self.server.clock())
+                self._end(name, place)
+
+    def _end(self, name: str, place: TaskPlace) -> None:
+        server = self.server
+        with server.lock:
+            server.spoken[name] -= 1
+            if not server.spoken[name]:
+                del server.spoken[name]
+                server.tuning.leave(place.gpu, name, server.clock())
 
     def _answer(self, line: bytes, name: str, place: TaskPlace | None) -> tuple[dict[str, Any], str, TaskPlace | None]:
         try:
@@ -85,6 +118,9 @@ class _TaskHandler(socketserver.StreamRequestHandler):
             return {"error": str(error)}, name, place
         if place is None:
             name, place = message.task, self.server.find(message.task)
+            if place is not None:
+                with self.server.lock:
+                    self.server.spoken[name] += 1
         if place is None or message.task != name:
             return {"error": "this is no task of this node"}, name, place
         with self.server.lock:

@@ -64,7 +64,6 @@ class ResumedCluster(SimulatedCluster):
         """Who is there, who has run before, and of how much work each is."""
         active, progress, tally = self._instant.moment.active, self.progress, self.tally
         tally.work[:] = work_of(self.jobs, progress.done, self.options.unknown_duration_s)
-        tally.saved[:] = progress.done
         runs = np.isfinite(progress.held_since)
         before = (progress.held_s > 0) & ~runs
         tally.start[runs] = progress.held_since[runs]

@@ -131,7 +131,7 @@ def _resumed(options: Options, given: dict[str, Any]) -> Study:
     if given["policy"] is not None:
         _refuse_twice(options, "policy")
     zoo = load_zoo(options.profiles)
-    facts, cluster, workload, options = chosen_snapshot(options, zoo)
+    facts, cluster, workload, options, zoo = chosen_snapshot(options, zoo)
     policy = given["policy"] or find_policy(options.policy, options)
     if options.shares_gpus:
         check_shared_inputs(cluster, workload, policy, options, zoo)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from gpuyard.core.errors import InputError
-from gpuyard.policies.multiplex.interference import SPREAD, USUAL_EFFECT, InterferenceModel, Observation, Usage
+from gpuyard.policies.multiplex.effects import USUAL_EFFECT
+from gpuyard.policies.multiplex.interference import SPREAD, InterferenceModel, Observation, Usage
 from gpuyard.policies.multiplex.mix_means import MixMeans
 from gpuyard.policies.multiplex.observation_files import read_observations, write_observations
 

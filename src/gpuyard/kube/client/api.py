@@ -6,7 +6,7 @@ import http.client
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -133,6 +133,20 @@ class Api:
             for connection, _ in self._kept:
                 connection.close()
             self._kept.clear()
+
+
+def each_in_turn(calls: Iterable[Callable[[], object]]) -> None:
+    """Make several requests: one that is refused does not keep the others from being made, and is raised then."""
+    refused: ApiError | None = None
+    for call in calls:
+        try:
+            call()
+        except ApiError as error:
+            if error.status == 0:
+                raise  # nobody is there
+            refused = refused or error
+    if refused is not None:
+        raise refused
 
 
 def _with(path: str, query: Mapping[str, str]) -> str:

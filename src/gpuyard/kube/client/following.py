@@ -59,14 +59,16 @@ class Following:
         return str(page["metadata"]["resourceVersion"])
 
     def _follow(self) -> None:
-        version = ""
+        version, said = "", ""
         while not self._over.is_set():
             try:
-                version = version or self.list_now()
+                if not version:
+                    version, said = self.list_now(), ""
                 version = self._watch(version)
             except ApiError as error:
                 version = ""  # what happened meanwhile may not be told any more: begin with all that is there
-                self._say(f"following {self._path} again: {error}")
+                if said != (said := str(error)):  # a list that cannot be had is one line, not one a second
+                    self._say(f"following {self._path} again: {error}")
                 self._over.wait(AGAIN_S)
 
     def _watch(self, version: str) -> str:

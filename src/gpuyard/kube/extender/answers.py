@@ -13,12 +13,14 @@ from typing import Any
 
 from gpuyard.core.errors import GpuyardError, InputError, LedgerError
 from gpuyard.kube import names
+from gpuyard.kube.binding import binding_of
 from gpuyard.kube.books import OpenGpu, PodOnGpu, on_gpu
 from gpuyard.kube.choosing import cannot_ever, choose, scores, why_no_place
 from gpuyard.kube.client.api import Api, ApiError, pod_path
-from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.extender.cluster_state import ClusterState, WaitCause
+from gpuyard.kube.extender.telling import Telling
 from gpuyard.kube.json_objects import JsonObject
-from gpuyard.kube.judging import PodJudge
+from gpuyard.kube.judging import PodJudge, PodPlaces
 from gpuyard.kube.objects import GpuPod, read_pod
 
 UNDECIDED_S = 60.0
@@ -41,11 +43,12 @@ class Extender:
         judge: PodJudge,
         *,
         leads: Callable[[], bool] = lambda: True,
+        telling: Telling | None = None,
         now_ns: Callable[[], int] = time.time_ns,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api, self._state, self._judge, self._leads = api, state, judge, leads
-        self._now_ns, self._clock = now_ns, clock
+        self._telling, self._now_ns, self._clock = telling, now_ns, clock
 
     # Which nodes, and how good
 
@@ -68,7 +71,9 @@ class Extender:
                 never[name] = why
         fitting = [name for name in asked if name not in failed]
         if not fitting and pod.request:
-            self._state.refuse(pod)
+            self._state.refuse(pod, _cause(pod, failed, never, places))
+            if self._telling is not None:
+                self._telling.no_gpu(pod, failed)
         if _of(args, "nodes") is None:
             return _filtered(fitting, None, failed, never, "")
         items = [each for each in _of(args, "nodes").get("items") or [] if _name(each) not in failed]
@@ -119,6 +124,8 @@ class Extender:
             self._settle(placed, error)
         else:
             self._state.undecided.pop(uid, None)
+            if self._telling is not None and placed.devices:
+                self._telling.chosen(placed)
 
     def _promise(self, pod: GpuPod, node: str) -> GpuPod:
         """A place on a node for a pod: the one that it was promised before, or a new one."""
@@ -175,26 +182,14 @@ class Extender:
 
     def _binding(self, pod: GpuPod) -> JsonObject:
         """The request that sets node and annotations at once."""
-        devices = ",".join(map(str, pod.devices))
-        chosen = {names.DEVICES: devices, names.CHOSEN_AT: str(pod.chosen_at)}
-        return {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {
-                "name": pod.name,
-                "namespace": pod.namespace,
-                "uid": pod.uid,
-                "annotations": {**chosen, **self._as_iadeep(pod, devices)} if pod.devices else {},
-            },
-            "target": {"apiVersion": "v1", "kind": "Node", "name": pod.node},
-        }
+        return binding_of(pod, self._as_iadeep(pod) if pod.devices else None)
 
-    def _as_iadeep(self, pod: GpuPod, devices: str) -> dict[str, str]:
+    def _as_iadeep(self, pod: GpuPod) -> dict[str, str]:
         """The same in the names that IADeep's tools read."""
         node = self._state.books.node(pod.node)
         memory = {gpu.index: gpu.memory_gib for gpu in node.gpus} if node else {}
         return {
-            names.THEIR_INDEX: devices,
+            names.THEIR_INDEX: ",".join(map(str, pod.devices)),
             names.THEIR_POD: str(pod.request.memory_gib),
             names.THEIR_DEVICE: str(memory.get(pod.devices[0], 0)),
             names.THEIR_ASSIGNED: "false",
@@ -214,6 +209,15 @@ def _as_for(mine: GpuPod, gpus: tuple[OpenGpu, ...]) -> tuple[OpenGpu, ...]:
         else each
         for each in gpus
     )
+
+
+def _cause(pod: GpuPod, failed: JsonObject, never: JsonObject, places: PodPlaces) -> WaitCause:
+    """Why no node has room for a pod, by what would help first."""
+    if any(why.endswith(places.rule.refuses_because) for why in failed.values()):
+        return WaitCause.POLICY
+    if failed and all(name in never for name in failed):
+        return WaitCause.NEVER
+    return WaitCause.WHOLE_GPUS if pod.request.whole else WaitCause.MEMORY
 
 
 def _without(residents: tuple[PodOnGpu, ...], one: PodOnGpu) -> tuple[PodOnGpu, ...]:

@@ -57,7 +57,7 @@ class AskingAgain:
             open_gpus = [self._state.books.open_gpus(node) for node in self._state.books.nodes]
             fitting = [
                 places.pod
-                for places in map(self._judge.places, self._state.refused.values())
+                for places in [self._judge.places(each.pod) for each in self._state.refused.values()]
                 if self._fits(places, open_gpus)
             ]
             for pod in fitting:

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube.books import GpuBooks
 from gpuyard.kube.objects import GpuPod, read_node, read_pod
+
+
+class WaitCause(StrEnum):
+    """Why no node has room for a pod, by what would help."""
+
+    MEMORY = "memory"
+    """Memory of one GPU is lacking."""
+    WHOLE_GPUS = "whole-gpus"
+    """GPUs that nobody uses are lacking."""
+    POLICY = "policy"
+    """There is memory somewhere, and the policy refuses."""
+    NEVER = "never"
+    """It asks for more than any node has."""
+
+
+class RefusedPod(NamedTuple):
+    """A pod that waits."""
+
+    pod: GpuPod
+    because: WaitCause
 
 
 class ClusterState:
@@ -21,7 +42,7 @@ class ClusterState:
         """By uid, those that ask for GPUs, as the API last showed them."""
         self.undecided: dict[str, float] = {}
         """By uid, since when nobody knows whether a binding was carried out."""
-        self.refused: dict[str, GpuPod] = {}
+        self.refused: dict[str, RefusedPod] = {}
         """By uid, pods that wait, for which no node had room when the scheduler asked."""
         self.freed = threading.Event()
         """Set when there may be more room than before."""
@@ -50,10 +71,10 @@ class ClusterState:
             self.books.remove_pod(uid)
         self.freed.set()
 
-    def refuse(self, pod: GpuPod) -> None:
+    def refuse(self, pod: GpuPod, because: WaitCause) -> None:
         """No node has room for a pod that waits."""
         with self.lock:
-            self.refused[pod.uid] = pod
+            self.refused[pod.uid] = RefusedPod(pod, because)
         self.freed.set()  # there may be more room than when the answer was worked out
 
     def understood(self, item: dict[str, Any]) -> GpuPod | None:

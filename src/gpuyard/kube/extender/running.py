@@ -7,17 +7,25 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
-from gpuyard.kube.client.following import Following
+from gpuyard.kube.client.following import Following, ListFollower
 from gpuyard.kube.client.lease import LeaderLease
+from gpuyard.kube.events import EventRecorder
 from gpuyard.kube.extender.answers import Extender
 from gpuyard.kube.extender.asking_again import AskingAgain
 from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.extender.figures import ClusterFacts
+from gpuyard.kube.extender.learning import Learning, SharedGpuList
 from gpuyard.kube.extender.metrics import ExtenderMetrics
 from gpuyard.kube.extender.server import ExtenderServer
+from gpuyard.kube.extender.telling import Telling
+from gpuyard.kube.jobs.controller import GangController, JobSettings
 from gpuyard.kube.judging import PodJudge
+from gpuyard.kube.resources.shared_gpu import SHARED_GPUS
+from gpuyard.kube.resources.training_task import TRAINING_TASKS
 
 LEASE_NAME = "gpuyard-extender"
 NODES, PODS = "/api/v1/nodes", "/api/v1/pods"
@@ -36,6 +44,23 @@ class ExtenderSettings:
     identity: str = ""
     pod: str = ""
     """The pod of this replica, which is marked while it leads; empty: there is none."""
+    jobs: JobSettings | None = None
+    """How gangs of pods are scheduled; None: nobody here does that."""
+
+
+@dataclass(frozen=True)
+class _All:
+    """Several who are told of one list."""
+
+    followers: tuple[ListFollower, ...]
+
+    def replace(self, items: list[dict[str, Any]]) -> None:
+        for each in self.followers:
+            each.replace(items)
+
+    def change(self, item: dict[str, Any], *, gone: bool) -> None:
+        for each in self.followers:
+            each.change(item, gone=gone)
 
 
 @contextmanager
@@ -44,7 +69,12 @@ def running_extender(
 ) -> Iterator[ExtenderServer]:
     """An extender that answers until the block ends."""
     state = ClusterState(say)
-    follow = [Following(api, NODES, state.of_nodes, say), Following(api, PODS, state.of_pods, say)]
+    gangs = GangController(api, state, settings.jobs, say) if settings.jobs is not None else None
+    lists: dict[str, ListFollower] = {NODES: state.of_nodes, PODS: state.of_pods}
+    if gangs is not None:
+        lists |= {NODES: _All((state.of_nodes, gangs.of_nodes)), PODS: _All((state.of_pods, gangs.of_pods))}
+        lists |= gangs.own_lists
+    follow = [Following(api, path, follower, say) for path, follower in lists.items()]
 
     def began() -> None:
         """Another replica led until now: know all that it did before deciding anything."""
@@ -70,26 +100,65 @@ def running_extender(
     def missing() -> str:
         return "" if all(each.listed.is_set() for each in follow) else "the cluster has not been listed yet"
 
-    def acts() -> bool:
+    def decides() -> bool:
         return leads() and not missing()
 
-    extender, again = Extender(api, state, judge, leads=acts), AskingAgain(api, state, judge, acts, say)
-    server = ExtenderServer((settings.host, settings.port), extender, ExtenderMetrics(state), missing, settings.tls)
+    def acts() -> bool:
+        """Nobody is bound before it is known which GPUs gangs are to have."""
+        return decides() and (gangs is None or gangs.ready)
+
+    events, gpus = EventRecorder(api, say), SharedGpuList()
+    telling = Telling(events, state, judge, acts)
+    learning = Learning(api, settings.namespace, judge, gpus, acts, say)
+    extender = Extender(api, state, judge, leads=acts, telling=telling)
+
+    def facts() -> ClusterFacts:
+        with state.lock:
+            books = state.books
+            return ClusterFacts(
+                gpus=[each for node in books.nodes for each in books.open_gpus(node)],
+                disputed=sum(len(books.disputes(node)) for node in books.nodes),
+                waiting=[each.because for each in state.refused.values()],
+                shared=gpus.all(),
+                known=judge.known,
+                learnt=learning.mixes,
+                events_lost=events.lost,
+            )
+
+    metrics = ExtenderMetrics(facts)
+    server = ExtenderServer((settings.host, settings.port), extender, metrics, missing, settings.tls)
+    # Pods are bound without these lists, and before a cluster has them: nobody waits for what nodes measure.
+    measured = [
+        Following(api, SHARED_GPUS.folder(), gpus, say),
+        Following(api, TRAINING_TASKS.folder(), telling, say),
+    ]
+    parts: list[AskingAgain | EventRecorder | Telling | Learning] = [
+        AskingAgain(api, state, judge, acts, say),
+        events,
+        telling,
+        learning,
+    ]
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
-    for each in follow:
+    for each in (*follow, *measured):
         each.start()
     if lease is not None:
         lease.start()
     thread.start()
-    again.start()
+    for part in parts:
+        part.start()
+    if gangs is not None:
+        gangs.start(decides)
     try:
         yield server
     finally:
-        for each in follow:
+        for each in (*follow, *measured):
             each.stop()
         if lease is not None:
             lease.stop()
-        again.stop()
+        for part in parts:
+            part.stop()
+        if gangs is not None:
+            gangs.stop()
         server.shutdown()
         server.server_close()
         thread.join()

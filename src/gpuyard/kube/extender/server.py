@@ -21,6 +21,10 @@ except ImportError:
 MOST_BYTES = 256 * 2**20
 """Of a question: 5,000 nodes in full take some 50 MB."""
 SILENT_S = 300.0
+STRANGER_S = 10.0
+"""How long who has shown no certificate may be silent: kubelets and monitors, who ask for little, or nobody we know."""
+MOST_OF_STRANGER = 65536
+"""Of what they send only so much is read, and thrown away: then the answer is sure to reach them."""
 OK, FORBIDDEN, NOT_FOUND, TOO_LARGE, NOT_READY = 200, 403, 404, 413, 503
 
 
@@ -68,9 +72,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         if self.server.tls is not None:  # here, in the thread of this connection: a slow one holds up nobody
-            self.request.settimeout(SILENT_S)
+            self.request.settimeout(STRANGER_S)
             self.request = self.server.tls.wrap_socket(self.request, server_side=True)
         super().setup()
+        if not self._is_scheduler():
+            self.request.settimeout(STRANGER_S)
 
     def finish(self) -> None:
         with suppress(OSError):
@@ -94,10 +100,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._answer(TOO_LARGE, b"the length must be stated, and not too large", "text/plain")
             return
-        body = self.rfile.read(int(length))
         if not self._is_scheduler():
+            self.rfile.read(min(int(length), MOST_OF_STRANGER))
             self._answer(FORBIDDEN, b"only who shows a certificate of this cluster's may ask", "text/plain")
-        elif self.path not in self.server.calls:
+            return
+        body = self.rfile.read(int(length))
+        if self.path not in self.server.calls:
             self._answer(NOT_FOUND, b"not found", "text/plain")
         else:
             answer, is_error = self.server.calls[self.path]
@@ -114,6 +122,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
+        if not self._is_scheduler():  # one question each: no connection is kept for them
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(content)
 

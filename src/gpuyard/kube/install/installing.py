@@ -85,6 +85,20 @@ def is_there(api: Api, thing: JsonObject) -> bool:
     return True
 
 
+def make_once(api: Api, things: Iterable[JsonObject]) -> list[str]:
+    """Make objects that belong together unless they are there; returns where those are that were made."""
+    wanted = list(things)
+    there = [path_of(each) for each in wanted if is_there(api, each)]
+    if len(there) == len(wanted):
+        return []
+    if there:
+        rule = f"{', '.join(there)} is there and others that belong to it are not: remove it, so that all are made"
+        raise GpuyardError(rule)
+    for each in wanted:
+        api.post(path_of(each).rpartition("/")[0], each)
+    return [path_of(each) for each in wanted]
+
+
 def wait_until_ready(api: Api, things: Iterable[JsonObject], seconds: float, say: Callable[[str], None]) -> None:
     """Wait for kinds, deployments and daemon sets; GpuyardError names what is not ready in time."""
     end = time.monotonic() + seconds

@@ -22,18 +22,18 @@ def manifests(values: Values, minor: int, secrets: Mapping[str, bytes] | None = 
     """Everything, in the order in which it is made; `minor` of Kubernetes 1.x says in which version of the API."""
     found = [
         *definitions(),
-        _object("v1", "Namespace", values.namespace, None),
-        *(_account(name, values) for name in (EXTENDER, SCHEDULER, PLUGIN, NODE)),
-        *roles(values.namespace, EXTENDER, SCHEDULER, PLUGIN),
+        object_of("v1", "Namespace", values.namespace, None),
+        *(account(name, values) for name in (EXTENDER, SCHEDULER, PLUGIN, NODE)),
+        *roles(values.namespace, EXTENDER, SCHEDULER, PLUGIN, NODE, gangs=bool(values.jobs)),
         *(secret_objects(values, secrets) if secrets else []),
-        _object("v1", "ConfigMap", SCHEDULER, values, data={"config.yaml": scheduler_config(values, minor, TLS)}),
+        object_of("v1", "ConfigMap", SCHEDULER, values, data={"config.yaml": scheduler_config(values, minor, TLS)}),
         _service(values),
         *(_budget(name, values, minor) for name in (EXTENDER, SCHEDULER)),
         *_network(values),
         _deployment(EXTENDER, values, pods.extender(values)),
         _deployment(SCHEDULER, values, pods.scheduler(values)),
-        _object("apps/v1", "DaemonSet", PLUGIN, values, spec=_workload(PLUGIN, pods.plugin(values))),
-        _object("apps/v1", "DaemonSet", NODE, values, spec=_workload(NODE, pods.node_daemon(values))),
+        object_of("apps/v1", "DaemonSet", PLUGIN, values, spec=_workload(PLUGIN, pods.plugin(values))),
+        object_of("apps/v1", "DaemonSet", NODE, values, spec=_workload(NODE, pods.node_daemon(values))),
     ]
     return marked(found)
 
@@ -50,32 +50,33 @@ def secret_objects(values: Values, files: Mapping[str, bytes]) -> list[JsonObjec
 
     def secret(name: str, *wanted: str) -> JsonObject:
         data = {file: base64.b64encode(files[file]).decode() for file in wanted}
-        return _object("v1", "Secret", name, values, type="Opaque", data=data)
+        return object_of("v1", "Secret", name, values, type="Opaque", data=data)
 
     server = secret(SERVER_SECRET, "ca.crt", "tls.crt", "tls.key")
     return [server, secret(CLIENT_SECRET, "ca.crt", "client.crt", "client.key")]
 
 
-def _object(version: str, kind: str, name: str, values: Values | None, **content: Any) -> JsonObject:
+def object_of(version: str, kind: str, name: str, values: Values | None, **content: Any) -> JsonObject:
+    """An object in gpuyard's namespace, or without `values` in none."""
     metadata = {"name": name} | ({"namespace": values.namespace} if values else {})
     return {"apiVersion": version, "kind": kind, "metadata": metadata, **content}
 
 
-def _account(name: str, values: Values) -> JsonObject:
+def account(name: str, values: Values) -> JsonObject:
     """Pods say themselves whether they need its token."""
-    return _object("v1", "ServiceAccount", name, values, automountServiceAccountToken=False)
+    return object_of("v1", "ServiceAccount", name, values, automountServiceAccountToken=False)
 
 
 def _service(values: Values) -> JsonObject:
     port = {"name": "https", "port": values.port, "protocol": "TCP"}
     selector = {"app": EXTENDER, names.LEADS: "true"}
-    return _object("v1", "Service", EXTENDER, values, spec={"selector": selector, "ports": [port]})
+    return object_of("v1", "Service", EXTENDER, values, spec={"selector": selector, "ports": [port]})
 
 
 def _budget(name: str, values: Values, minor: int) -> JsonObject:
     version = "policy/v1" if minor >= 21 else "policy/v1beta1"
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}}
-    return _object(version, "PodDisruptionBudget", name, values, spec=spec)
+    return object_of(version, "PodDisruptionBudget", name, values, spec=spec)
 
 
 def _network(values: Values) -> list[JsonObject]:
@@ -93,11 +94,11 @@ def _network(values: Values) -> list[JsonObject]:
 
 def _policy(name: str, values: Values, of: JsonObject, entrances: list[JsonObject]) -> JsonObject:
     spec = {"podSelector": of, "policyTypes": ["Ingress"], "ingress": entrances}
-    return _object("networking.k8s.io/v1", "NetworkPolicy", name, values, spec=spec)
+    return object_of("networking.k8s.io/v1", "NetworkPolicy", name, values, spec=spec)
 
 
 def _deployment(name: str, values: Values, pod: JsonObject) -> JsonObject:
-    return _object("apps/v1", "Deployment", name, values, spec={"replicas": values.replicas, **_workload(name, pod)})
+    return object_of("apps/v1", "Deployment", name, values, spec={"replicas": values.replicas, **_workload(name, pod)})
 
 
 def _workload(name: str, pod: JsonObject) -> JsonObject:

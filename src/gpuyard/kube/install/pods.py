@@ -9,6 +9,7 @@ from gpuyard.kube.json_objects import JsonObject
 
 EXTENDER, SCHEDULER = "gpuyard-extender", "gpuyard-scheduler"
 PLUGIN, NODE = "gpuyard-device-plugin", "gpuyard-node"
+CERTIFICATES = "gpuyard-certificates"
 SERVER_SECRET, CLIENT_SECRET = "gpuyard-extender-tls", "gpuyard-scheduler-tls"
 TLS, CONFIG = "/etc/gpuyard/tls", "/etc/gpuyard/scheduler"
 KUBELET = "/var/lib/kubelet"
@@ -26,6 +27,8 @@ def extender(values: Values) -> JsonObject:
     arguments = [
         *("kube", "extender", "--listen", values.listen, "--lease-namespace", values.namespace),
         *("--multiplex", values.multiplex),
+        *(("--jobs", values.jobs, "--round", f"{values.jobsRound:g}") if values.jobs else ()),
+        *(("--quota", values.jobsQuotas) if values.jobs and values.jobsQuotas else ()),
         *("--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key", "--client-ca", f"{TLS}/ca.crt"),
     ]
     container = {
@@ -62,11 +65,12 @@ def scheduler(values: Values) -> JsonObject:
 def plugin(values: Values) -> JsonObject:
     """What offers the GPUs of a node: root, as the kubelet's sockets are root's, which may do nothing else as such."""
     real = values.gpus == "nvml"
-    arguments = ["kube", "device-plugin", *_gpus(values), "--libraries", values.libraries, "--tasks", values.tasks]
+    arguments = ["kube", "device-plugin", *_gpus(values)]
     if real:
         arguments += ["--devices", DEVICES]
     else:
         arguments += ["--speed", f"{values.speed:g}", "--shared-memory", values.sharedMemory]
+    arguments += ["--libraries", values.libraries, "--tasks", values.tasks]
     container = _on_node("device-plugin", values, arguments)
     given = [
         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
@@ -88,10 +92,24 @@ def plugin(values: Values) -> JsonObject:
 
 
 def node_daemon(values: Values) -> JsonObject:
-    """What tasks of a node speak with: it sees their folder, and nothing else of the node."""
+    """What tasks of a node speak with: it sees their folder, and at the kubelet's socket which pods they are."""
     container = _on_node("node", values, ["kube", "node", *_gpus(values), "--tasks", values.tasks])
-    pod = _pod(values, NODE, container, {"tasks": _folder(values.tasks, writable=True)}, speaks_with_api=False)
-    return pod | _each_node(values)
+    container["env"] = [_from_pod("NODE_NAME", "spec.nodeName"), *container["env"]]
+    places: Places = {
+        "tasks": _folder(values.tasks, writable=True),
+        "pod-resources": _folder(f"{KUBELET}/pod-resources", "Directory"),
+    }
+    return _pod(values, NODE, container, places, speaks_with_api=True) | _each_node(values)
+
+
+def certificate_maker(values: Values) -> JsonObject:
+    """What makes the certificates in the cluster, once: keys are in its memory and in what it tells the API server."""
+    command = [*values.command, "kube", "certificates", "--namespace", values.namespace]
+    container = {
+        **_container("certificates", values.image, values, command),
+        "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
+    }
+    return _unprivileged(values, CERTIFICATES, container, {}) | {"restartPolicy": "OnFailure"}
 
 
 def _gpus(values: Values) -> list[str]:

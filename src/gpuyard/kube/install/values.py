@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
 from dataclasses import dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +48,12 @@ class Values:
     """The nodes that have GPUs, by their labels."""
     multiplex: str = "interference"
     """The policy by which tasks share GPUs."""
+    jobs: str = ""
+    """The policy by which gangs of pods (TrainingJob) are scheduled, as las+tune; empty: they are not."""
+    jobsRound: float = 60.0  # noqa: N815
+    """Seconds between two decisions about gangs."""
+    jobsQuotas: str = ""  # noqa: N815
+    """Most GPUs that gangs of tenants may hold, as in research=16,teaching=4."""
     replicas: int = 2
     """Of the extender and of the scheduler: one leads, the others wait."""
     hostNetwork: bool = False  # noqa: N815
@@ -113,3 +122,15 @@ def read_values(path: Path | None, **given: Any) -> Values:
     if values.replicas < 1:
         raise InputError("must be at least 1", file=path, field="replicas", value=values.replicas)
     return values
+
+
+def values_docs() -> dict[str, str]:
+    """What each value is, in the words that stand below it here."""
+    (definition,) = ast.parse(inspect.getsource(Values)).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for stated, below in pairwise(definition.body):
+        match stated, below:
+            case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                found[name] = " ".join(text.split())
+    return found

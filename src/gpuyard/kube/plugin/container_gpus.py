@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpuyard.client.session import SOCKET as AGENT
 from gpuyard.client.shared_batch import SOCKET, TASK
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu
@@ -13,7 +14,8 @@ from gpuyard.kube.objects import YardGpu
 from gpuyard.kube.task_records import TaskRecords
 
 IN_POD = Path("/opt/gpuyard")
-RECORDS, SOCKETS, TASK_SOCKET = "records", "sockets", "tasks.sock"
+RECORDS, SOCKETS, NOTES = "records", "sockets", "notes"
+TASK_SOCKET, STEPS_SOCKET = "tasks.sock", "steps.sock"
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,10 @@ class TaskFolder:
 
     def given(self, resource: str, devices: Sequence[str]) -> GpusForContainer:
         """The way to the node daemon; who shares with nobody has nothing to be tuned for."""
-        if resource == names.WHOLE_GPUS:
-            return GpusForContainer({})
         sockets = IN_POD / SOCKETS
-        variables = {TASK: self.records.add(devices), SOCKET: str(sockets / TASK_SOCKET)}
+        variables = {TASK: self.records.add(resource, devices), AGENT: str(sockets / STEPS_SOCKET)}
+        if resource != names.WHOLE_GPUS:
+            variables[SOCKET] = str(sockets / TASK_SOCKET)
         return GpusForContainer(variables, [(str(sockets), str(self.path / SOCKETS), True)])
 
 

@@ -15,12 +15,13 @@ import grpc
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
+from gpuyard.kube.client.node_pods import pods_of_node
 from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
-from gpuyard.kube.objects import GpuPod, YardGpu, read_pod, write_gpus
+from gpuyard.kube.objects import GpuPod, YardGpu, write_gpus
 from gpuyard.kube.plugin.given_out import QUIET_S, GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.pod_devices import PodDevices, corrections, list_pod_devices
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService
+from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices
 
 REGISTER_S = 10.0
 LOOK_S, SOON_S = 1.0, 0.1
@@ -54,13 +55,20 @@ class PluginSettings:
 class DevicePlugin:
     """The plugin of one node: one socket for each resource."""
 
-    def __init__(self, settings: PluginSettings, source: DeviceSource, api: Api, say: Callable[[str], None]) -> None:
-        self._settings, self._source, self._api, self._say = settings, source, api, say
+    def __init__(
+        self,
+        settings: PluginSettings,
+        source: DeviceSource,
+        api: Api,
+        say: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._source, self._api, self._say, self._clock = settings, source, api, say, clock
         self._now = GpusNow(self._present())
         self._servers: list[tuple[PluginService, grpc.Server]] = []
         self._kubelet: tuple[int, int] | None = None
         self._told: str | None = None
-        self._given_out = GivenOut(settings.quiet_s)
+        self._given_out = GivenOut(settings.quiet_s, clock)
         self._devices: PodDevices = {}
         self._next_look = self._next_beat = 0.0
         self._over = threading.Event()
@@ -88,8 +96,8 @@ class DevicePlugin:
             self._kubelet = kubelet if self._register_all() else None
         if self._told != write_gpus(self._now.gpus):
             self._tell_gpus()
-        if devices and (devices != self._devices or time.monotonic() >= self._next_look):
-            self._next_look = time.monotonic() + RECONCILE_S
+        if devices and (devices != self._devices or self._clock() >= self._next_look):
+            self._next_look = self._clock() + RECONCILE_S
             self._reconcile(devices)
             self._devices = devices
         if self._settings.heartbeat is not None and time.monotonic() >= self._next_beat and self.serves():
@@ -171,17 +179,10 @@ class DevicePlugin:
     def _pods(self) -> list[GpuPod] | None:
         """The pods of this node that ask for GPUs and have not ended; None where nobody answers."""
         try:
-            answer = self._api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={self._settings.node}")
+            return [pod for pod in pods_of_node(self._api, self._settings.node) if not pod.ended]
         except ApiError as error:
             self._say(f"pods of {self._settings.node} are not known: {error}")
             return None
-        found = []
-        for item in answer.get("items") or []:
-            try:
-                found.append(read_pod(item))
-            except InputError:
-                continue
-        return [pod for pod in found if pod.request and pod.node == self._settings.node and not pod.ended]
 
     def _here(self) -> PodsHere:
         return self._given_out.here(self._pods())
@@ -192,7 +193,7 @@ class DevicePlugin:
         Equal pods that changed places are noted at both of theirs before any is at one alone, so that at no time a GPU
         looks free which somebody has or will get.
         """
-        self._source.keep(ids for containers in devices.values() for ids in containers)
+        self._source.keep(held.ids for containers in devices.values() for held in containers)
         found = corrections(self._pods() or (), devices)
         if all(self._note(pod, {*pod.devices, *there}) for pod, there in found):
             for pod, there in found:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpuyard.kube.objects import GpuPod
-from gpuyard.kube.plugin.pod_devices import PodDevices, gpus_of, held_devices, places
+from gpuyard.kube.pod_devices import PodDevices, gpus_of, held_devices, places
 
 QUIET_S = 0.2
 """So long after an answer, a kubelet has noted it."""

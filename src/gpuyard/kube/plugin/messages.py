@@ -1,4 +1,4 @@
-"""What a kubelet and its device plugins say to each other, v1beta1, and what it tells of pods' devices, v1."""
+"""What a kubelet and its device plugins say to each other, v1beta1."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ VERSION = "v1beta1"
 HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 REGISTER = "/v1beta1.Registration/Register"
 PLUGIN_SERVICE = "v1beta1.DevicePlugin"
-LIST_PODS = "/v1.PodResourcesLister/List"
 KUBELET_SOCKET = "kubelet.sock"
 MOST_BYTES = 4 * 2**20
 """What a kubelet takes in one message: of a longer list of devices it takes none."""
@@ -41,14 +40,6 @@ PreStartContainerRequest: devicesIDs=1 *string
 PreStartContainerResponse:
 """
 
-_PODS = """
-ListPodResourcesRequest:
-ListPodResourcesResponse: pod_resources=1 *PodResources
-PodResources: name=1 string, namespace=2 string, containers=3 *ContainerResources
-ContainerResources: name=1 string, devices=2 *ContainerDevices
-ContainerDevices: resource_name=1 string, device_ids=2 *string
-"""
-
 PLUGIN_CALLS = {
     "GetDevicePluginOptions": "Empty",
     "ListAndWatch": "Empty",
@@ -63,9 +54,3 @@ PLUGIN_CALLS = {
 def plugin_messages() -> dict[str, Any]:
     """The classes of the device plugin's messages by name."""
     return build_messages("v1beta1", _PLUGIN)
-
-
-@lru_cache(maxsize=1)
-def pod_messages() -> dict[str, Any]:
-    """The classes of the messages about pods' devices by name."""
-    return build_messages("v1", _PODS)

@@ -60,8 +60,12 @@ def schema(kind: type[Any], required: tuple[str, ...] = ()) -> JsonObject:
     return described | ({"required": must} if must else {})
 
 
-@cache
 def _fields(kind: Any) -> tuple[_RecordField, ...]:
+    return _fields_of(kind)
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[_RecordField, ...]:
     hints = get_type_hints(kind, include_extras=True)
     return tuple(_field(each.name, hints[each.name]) for each in fields(kind))
 

@@ -1,67 +1,200 @@
-"""A cluster as policies see it: GPUs, who holds what of them, and who waits."""
+"""A cluster as policies see it: nodes, who holds what of them, who waits, and what is known of those who share GPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import nan
+from typing import Any
 
 from gpuyard.core.cluster import NodeKind
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.core.workload import Job
+from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.views.viewing import ClusterView
 from gpuyard.policies.facts import Facts
+from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts, TaskUse
 from gpuyard.profiles.gpus import gpu_kind
 
 UNKNOWN_KIND, UNMEASURED = "unknown", "generic"
+CLOSED = "closed"
+"""Whoever holds what is left of GPUs that take nobody."""
 
 
-def cluster_facts(view: ClusterView, now_s: float, models: Container[str]) -> Facts:
-    """The facts of a cluster. Nodes with GPUs of several kinds are one node for each kind.
+@dataclass(frozen=True)
+class Gang:
+    """Pods that are one job: they are in a snapshot as that job, which holds what they hold."""
 
-    Tasks whose model is not among `models` count as of the model that nobody has measured.
+    job: Job
+    pods: frozenset[str]
+    """Their full names."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """How far it is: fields of JobFact."""
+
+
+def cluster_facts(
+    view: ClusterView,
+    now_s: float,
+    models: Container[str],
+    *,
+    policy: str = "",
+    known: InterferenceModel = NOTHING_KNOWN.known,
+    gangs: Sequence[Gang] = (),
+) -> Facts:
+    """The facts of a cluster; time begins with its oldest pod.
+
+    Nodes with GPUs of several kinds are one node for each kind. Tasks whose model is not among `models` count as of the
+    model that nobody has measured.
     """
-    facts = Facts(now_s)
-    places: dict[tuple[str, int], tuple[str, int]] = {}
+    since_s = min([now_s, *view.created_s.values()])
+    facts = Facts(now_s - since_s)
+    writer = _Writer(facts, view, since_s, models)
     for name in view.books.nodes:
-        node = view.books.node(name)
-        groups: dict[tuple[str, int], list[YardGpu]] = {}
-        for gpu in node.gpus if node else ():
-            groups.setdefault((gpu.kind or UNKNOWN_KIND, gpu.memory_gib), []).append(gpu)
-        for number, ((kind, memory), gpus) in enumerate(groups.items()):
-            part = name if number == 0 else f"{name}+{number}"
-            facts.add_node(part, _kind(kind, memory, len(gpus)))
-            places.update({(name, gpu.index): (part, position) for position, gpu in enumerate(gpus)})
+        writer.add_node(name)
+    in_gangs = {name for gang in gangs for name in gang.pods}
     for pod in sorted(view.pods, key=lambda each: (each.chosen_at, each.full_name)):
-        _add_pod(facts, pod, places, view, models)
+        if pod.full_name not in in_gangs:
+            writer.add_pod(pod)
+    for gang in gangs:
+        writer.add_gang(gang)
+    for name in view.books.nodes:
+        writer.close(name)
+    facts.sharing = SharingFacts(policy, writer.uses, known)
     return facts
 
 
-def _kind(kind: str, memory_gib: int, count: int) -> NodeKind:
-    """What pods get beside GPUs is Kubernetes' affair: it is not in a snapshot yet."""
-    plain = NodeKind(gpus=count, gpu_type=kind, gpu_memory_gb=memory_gib * GB_OF_GIB)
+class _Writer:
+    """Writes down one cluster."""
+
+    def __init__(self, facts: Facts, view: ClusterView, since_s: float, models: Container[str]) -> None:
+        self._facts, self._view, self._books, self._models = facts, view, view.books, models
+        self._since_s = since_s
+        self._places: dict[tuple[str, int], tuple[str, int]] = {}
+        """Where each GPU is in the snapshot, whose nodes have GPUs of one kind."""
+        self.uses: dict[Any, TaskUse] = {}
+
+    def add_node(self, name: str) -> None:
+        """One node for each kind of its GPUs; what nobody holds beside them goes with them in equal parts."""
+        node = self._books.node(name)
+        groups: dict[tuple[str, int], list[YardGpu]] = {}
+        for gpu in node.gpus if node else ():
+            groups.setdefault((gpu.kind or UNKNOWN_KIND, gpu.memory_gib), []).append(gpu)
+        held = [self._held(name, {gpu.index for gpu in gpus}) for gpus in groups.values()]
+        together = BesideGpus()
+        for each in held:
+            together = together.plus(each)
+        count = sum(len(gpus) for gpus in groups.values())
+        has = self._view.nodes.get(name)
+        free = None if has is None else has.beyond(together)
+        others = self._view.others.get(name, BesideGpus())
+        for number, (((kind, memory), gpus), own) in enumerate(zip(groups.items(), held, strict=True)):
+            part = name if number == 0 else f"{name}+{number}"
+            share = len(gpus) / count
+            left = _usual(len(gpus)) if free is None else free.times(share)
+            taken = others.times(share).at_most(left)
+            self._facts.add_node(part, _kind(kind, memory, len(gpus), own.plus(left)), taken=_nonzero(taken))
+            self._places.update({(name, gpu.index): (part, position) for position, gpu in enumerate(gpus)})
+
+    def _held(self, node: str, indices: set[int]) -> BesideGpus:
+        """What pods hold beside these GPUs of a node."""
+        held = BesideGpus()
+        for pod in self._placed(node):
+            asks = self._view.requests.get(pod.uid, BesideGpus())
+            held = held.plus(asks.times(len(indices & set(pod.devices)) / len(pod.devices)))
+        return held
+
+    def _placed(self, node: str) -> list[GpuPod]:
+        """The pods that are on GPUs of a node and do not dispute them."""
+        disputed = self._books.disputes(node)
+        return [pod for pod in self._books.pods_on(node) if pod.devices and pod.uid not in disputed]
+
+    def add_pod(self, pod: GpuPod) -> None:
+        """A pod is a job: it runs, or waits; one that is disputed where it is closes its GPUs."""
+        if pod.node and (not self._where(pod) or pod.uid in self._books.disputes(pod.node)):
+            return
+        asks = self._view.requests.get(pod.uid, BesideGpus())
+        model = pod.usage.model if pod.usage.model in self._models else UNMEASURED
+        created = self._view.created_s.get(pod.uid, self._since_s) - self._since_s
+        job = Job(
+            pod.full_name, created, pod.request.whole or 1, model, cpus=asks.cpus or nan,
+            memory_gb=asks.memory_gb or nan, tenant=pod.namespace,
+        )  # fmt: skip
+        self._facts.add_job(job, **self._since(pod, created))
+        if not pod.request.whole:
+            self.uses[pod.full_name] = TaskUse(pod.usage, pod.request.memory_gib * GB_OF_GIB)
+        if pod.node:
+            memory = pod.request.memory_gib * GB_OF_GIB
+            self._facts.hold(
+                pod.full_name, self._where(pod), share=self._share(pod), gpu_memory_gb=memory,
+                cpus=asks.cpus, memory_gb=asks.memory_gb,
+            )  # fmt: skip
+
+    def _since(self, pod: GpuPod, created: float) -> dict[str, float]:
+        """Since when a pod has its GPUs, if anybody noted it and it makes sense."""
+        at = pod.chosen_at / 1e9 - self._since_s
+        if not pod.node or not created <= at <= self._facts.now_s:
+            return {}
+        return {"held_since_s": at, "works_from_s": at, "attained_s": self._facts.now_s - at}
+
+    def _where(self, pod: GpuPod) -> list[tuple[str, int]]:
+        found = [self._places.get((pod.node, index)) for index in pod.devices]
+        return [place for place in found if place is not None] if all(found) else []
+
+    def _share(self, pod: GpuPod) -> float:
+        """Who has a GPU holds a share of nothing but its memory: all who are there compete for the rest."""
+        return 1.0 if pod.request.whole else _part_of(self._company(pod.node, pod.devices[0]))
+
+    def _company(self, node: str, index: int) -> int:
+        """How many share a GPU; one more where it takes nobody else."""
+        here = sum(index in pod.devices for pod in self._placed(node))
+        return here + self._is_closed(node, index)
+
+    def _is_closed(self, node: str, index: int) -> bool:
+        """Whether nobody may come to a GPU, whatever is free there: it is out of order, disputed, or its node is."""
+        one = next(each for each in self._books.open_gpus(node) if each.gpu.index == index)
+        disputed = self._books.disputes(node)
+        touched = any(
+            pod.uid in disputed and (not pod.devices or index in pod.devices) for pod in self._books.pods_on(node)
+        )
+        return not one.gpu.healthy or touched or node in self._view.cordoned
+
+    def add_gang(self, gang: Gang) -> None:
+        """The job of several pods."""
+        placed = [pod for pod in self._view.pods if pod.full_name in gang.pods and self._where(pod)]
+        self._facts.add_job(gang.job, **gang.known)
+        if placed:
+            asks = BesideGpus()
+            for pod in placed:
+                asks = asks.plus(self._view.requests.get(pod.uid, BesideGpus()))
+            where = [place for pod in placed for place in self._where(pod)]
+            self._facts.hold(gang.job.job_id, where, cpus=asks.cpus, memory_gb=asks.memory_gb)
+
+    def close(self, node: str) -> None:
+        """Let somebody hold what is left of GPUs that take nobody."""
+        for each in self._books.open_gpus(node):
+            index = each.gpu.index
+            whole = any(pod.request.whole and index in pod.devices for pod in self._placed(node))
+            if self._is_closed(node, index) and not whole:
+                share = _part_of(self._company(node, index))
+                self._facts.occupy(f"{CLOSED} {node}/{index}", [self._places[node, index]], share=share)
+
+
+def _part_of(company: int) -> float:
+    return int(1000 / company) / 1000
+
+
+def _usual(gpus: int) -> BesideGpus:
+    """What a node that does not say what it has is taken to have beside its GPUs."""
+    usual = NodeKind()
+    return BesideGpus(usual.cpus, usual.memory_gb).times(gpus / usual.gpus)
+
+
+def _nonzero(amounts: BesideGpus) -> dict[str, float]:
+    return {name: amount for name, amount in amounts._asdict().items() if amount}
+
+
+def _kind(kind: str, memory_gib: int, count: int, beside: BesideGpus) -> NodeKind:
+    plain = NodeKind(count, beside.cpus, beside.memory_gb, gpu_type=kind, gpu_memory_gb=memory_gib * GB_OF_GIB)
     return plain.with_gpu(gpu_kind(kind)) if kind != UNKNOWN_KIND else plain
-
-
-def _add_pod(
-    facts: Facts,
-    pod: GpuPod,
-    places: dict[tuple[str, int], tuple[str, int]],
-    view: ClusterView,
-    models: Container[str],
-) -> None:
-    """Who has a GPU holds a share of nothing but its memory: all who are there compete for the rest."""
-    model = pod.usage.model if pod.usage.model in models else UNMEASURED
-    held = [places[pod.node, index] for index in pod.devices if (pod.node, index) in places] if pod.node else []
-    if held and pod.uid not in view.books.disputes(pod.node):
-        together = len([each for each in view.books.pods_on(pod.node) if set(each.devices) & set(pod.devices)])
-        share = 1.0 if pod.request.whole else 1.0 / together
-        memory = 0.0 if pod.request.whole else pod.request.memory_gib * GB_OF_GIB
-        facts.add_job(_job(pod, model, share))
-        facts.hold(pod.full_name, held, share=int(share * 1000) / 1000, gpu_memory_gb=memory)
-    elif not pod.node:
-        facts.add_job(_job(pod, model, 1.0))
-
-
-def _job(pod: GpuPod, model: str, share: float) -> Job:
-    gpus = pod.request.whole or (1 if share == 1.0 else int(share * 1000) / 1000)
-    return Job(pod.full_name, 0.0, gpus, model, iterations=float("nan"))

@@ -56,6 +56,12 @@ class BatchSearch:
         """How many measurements the search has used."""
         return sum(len(each) for each in self._told.values())
 
+    @property
+    def lowest(self) -> float | None:
+        """The lowest value that was measured of sizes that can be had."""
+        known = [_joined(samples)[0] for sizes, samples in self._told.items() if sizes not in self._refused]
+        return min(known, default=None)
+
     def ask(self) -> BatchSizes | None:
         """Return the sizes to measure next; None when the search has ended."""
         if self.measurements >= MOST_MEASUREMENTS:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from gpuyard.core.workload import Job
+from gpuyard.policies.jobs import Jobs
 from gpuyard.policies.multiplex.batch_grid import BatchRange
 from gpuyard.policies.multiplex.interference import Usage
+from gpuyard.policies.multiplex.shared_gpus import TaskFact
 from gpuyard.profiles import ModelProfile
 
 
@@ -26,3 +31,18 @@ def batches_of(profile: ModelProfile, gpu_memory_gb: float) -> BatchRange:
     fixed_gb = max(memory.at(size) / 1e9 - sample_gb * size for size in sizes)
     smallest, largest = max(own // 2, sizes[0], 1), min(2 * own, sizes[-1])
     return BatchRange(own, smallest, largest, max(fixed_gb, 0.0), sample_gb)
+
+
+def task_of(
+    job: Job, row: int, jobs: Jobs, gpu_types: Sequence[str], usage: Usage, batches: BatchRange
+) -> TaskFact:  # fmt: skip
+    """A job of one GPU as multiplex policies know it, before it runs; `row` is its place among `jobs`."""
+    allowed = tuple(name for number, name in enumerate(gpu_types) if jobs.types[row] >> number & 1)
+    fastest = float(jobs.best_speed[row])
+    speeds = {
+        name: float(jobs.type_speed[row, number]) / fastest for number, name in enumerate(gpu_types) if name in allowed
+    }
+    return TaskFact(
+        job.job_id, usage, batches.memory_gb(batches.own), None,
+        () if len(allowed) == len(gpu_types) else allowed, speeds if len(gpu_types) > 1 else {}, job.tenant,
+    )  # fmt: skip

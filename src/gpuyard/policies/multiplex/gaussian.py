@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import exp, sqrt
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -27,6 +27,12 @@ def matern(distance: Floats) -> Floats:
     scaled = sqrt(5.0) * distance
     correlation: Floats = (1.0 + scaled + scaled * scaled / 3.0) * np.exp(-scaled)
     return correlation
+
+
+def matern_at(distance: float) -> float:
+    """The same at one distance."""
+    scaled = sqrt(5.0) * distance
+    return (1.0 + scaled + scaled * scaled / 3.0) * exp(-scaled)
 
 
 def distances(one: Floats, other: Floats, lengths: Floats) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from math import log, sqrt
+from math import exp, log, sqrt
 
 from gpuyard.policies.multiplex.batch_grid import BatchSizes, fitting_batches
 from gpuyard.policies.multiplex.batch_search import BatchSearch
@@ -126,6 +126,22 @@ class GpuTuner:
         """Leave out who has been silent for too long, and end what has taken too long."""
         if self.phase is not Phase.STABLE and now - self._phase_since >= PATIENCE_S:
             self._leave_out(now)
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Those who did not answer, and are left out."""
+        return frozenset(self._silent)
+
+    @property
+    def measurements(self) -> int:
+        """How many sizes were measured in the search that goes on, or went on last."""
+        return self._search.measurements if self._search is not None else 0
+
+    @property
+    def best_times(self) -> float | None:
+        """How many times less everybody got done with the best sizes of that search, in the mean; None without any."""
+        lowest = self._search.lowest if self._search is not None else None
+        return None if lowest is None else exp(lowest)
 
     @property
     def due(self) -> dict[str, int]:

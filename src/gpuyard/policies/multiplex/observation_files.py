@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from gpuyard.policies.multiplex.interference import InterferenceModel, Observation, Usage
 from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
-from gpuyard.profiles.json_files import read_json
+from gpuyard.profiles.json_files import of_version, read_json
 from gpuyard.profiles.step_files import write_whole
 
 VERSION = "interference/1"
+WHAT = "file of interference"
 
 _Part = Annotated[float, Field(ge=0, le=1)]
 
@@ -25,7 +27,9 @@ class _Usage(Strict):
     batch: Positive = 1.0
 
 
-class _Observation(Strict):
+class ObservationRecord(Strict):
+    """One observation as files have it."""
+
     mix: Annotated[list[_Usage], Field(min_length=2)]
     measured: Annotated[list[int], Field(min_length=1)]
     slowdown: Annotated[float, Field(allow_inf_nan=False)]
@@ -41,12 +45,23 @@ class _Observation(Strict):
 
 class _File(Strict):
     gpuyard: str
-    observations: list[_Observation]
+    observations: list[ObservationRecord]
 
 
 def write_observations(model: InterferenceModel, path: Path) -> None:
     """Write all that a model was told; the file appears whole or not at all."""
-    records = [
+    write_whole(path, observations_text(model))
+
+
+def observations_text(model: InterferenceModel) -> str:
+    """What such a file says."""
+    content = {"gpuyard": VERSION, "observations": observation_records(model)}
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+
+
+def observation_records(model: InterferenceModel) -> list[dict[str, Any]]:
+    """All that a model was told, as files have it."""
+    return [
         {
             "mix": [each._asdict() for each in one.mix],
             "measured": list(one.measured),
@@ -56,16 +71,23 @@ def write_observations(model: InterferenceModel, path: Path) -> None:
         }
         for one in model.observations
     ]
-    write_whole(path, json.dumps({"gpuyard": VERSION, "observations": records}, indent=1, allow_nan=False) + "\n")
+
+
+def model_of(records: Iterable[ObservationRecord]) -> InterferenceModel:
+    """A model that was told these."""
+    return InterferenceModel(tuple(_observation(each) for each in records))
 
 
 def read_observations(path: Path) -> InterferenceModel:
     """Return a model that knows what a file says; InputError names file, field, value and rule."""
-    content = read_json(path, VERSION, "file of interference")
-    parsed = check(_File, content, path, "file of interference")
-    return InterferenceModel(tuple(_observation(each) for each in parsed.observations))
+    return model_of(check(_File, read_json(path, VERSION, WHAT), path, WHAT).observations)
 
 
-def _observation(record: _Observation) -> Observation:
+def parse_observations(text: str, file: object) -> InterferenceModel:
+    """The same of the text of such a file; `file` says in words where it is from."""
+    return model_of(check(_File, of_version(text, file, WHAT, VERSION), file, WHAT).observations)
+
+
+def _observation(record: ObservationRecord) -> Observation:
     mix = tuple(Usage(each.model, each.compute, each.bandwidth, each.batch) for each in record.mix)
     return Observation(mix, tuple(record.measured), record.slowdown, record.error, record.gpu)

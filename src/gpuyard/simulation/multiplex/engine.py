@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gpuyard.core.cluster import Cluster
-from gpuyard.core.errors import InputError
 from gpuyard.core.interrupts import interrupts_between_steps
 from gpuyard.core.workload import Workload
 from gpuyard.policies.controller import control
 from gpuyard.policies.decide_shared import SharedDecider
+from gpuyard.policies.facts import Facts
 from gpuyard.policies.multiplex import Multiplex
-from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.multiplex.interference import InterferenceModel, Usage
 from gpuyard.policies.multiplex.observation_files import read_observations
 from gpuyard.policies.policy import Policy
 from gpuyard.policies.registry import MULTIPLEXERS
 from gpuyard.policies.resolve import label
 from gpuyard.profiles import Zoo
-from gpuyard.results import Run, run_inputs, summarise
+from gpuyard.results import Run, run_inputs, shared_gpu_use, summarise
 from gpuyard.simulation.compiling import load_kernels
+from gpuyard.simulation.multiplex.fitness import check_memory, check_width, smallest_gpu_gb
 from gpuyard.simulation.multiplex.gpu_events import NewTuning
 from gpuyard.simulation.multiplex.physics import Physics
+from gpuyard.simulation.multiplex.resumed import ResumedSharedCluster
+from gpuyard.simulation.multiplex.snapshot_tasks import is_task, stated_usages
 from gpuyard.simulation.multiplex.tuning import MeasuredTuning, PublishedTuning
 from gpuyard.simulation.multiplex.world import SharedCluster
 from gpuyard.simulation.node_order import NodeOrder
@@ -38,46 +42,40 @@ from gpuyard.simulation.run_tables import jobs_table, measured_jobs
 def check_shared_inputs(cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo) -> None:
     """Refuse what GPUs cannot be shared by, before a long run."""
     SharedDecider(policy, MULTIPLEXERS.find(options.multiplex), zoo)
-    _known_before(options)
-    wide = np.flatnonzero(workload.gpus != 1)
-    if len(wide):
-        job = wide[0]
-        raise InputError(
-            f"is what job {workload.job_id[job]} asks for; GPUs are shared by jobs of one GPU each", field="gpus",
-            value=float(workload.gpus[job]), hint="Leave the others out with --gpus 1:1, or make --single-gpu jobs",
-        )  # fmt: skip
-    largest = max(kind.gpu_memory_gb for kind in cluster.kinds if kind.gpus)
+    known_before(options)
+    for job in range(len(workload)):
+        check_width(workload.job_id[job], float(workload.gpus[job]))
     physics = _physics(cluster, workload, zoo)
-    for model, batches in physics.batches.items():
-        needs = batches.memory_gb(batches.own)
-        if needs > largest:
-            raise InputError(
-                f"takes {needs:.3g} GB of GPU memory with its own batch size; no GPU has more than {largest:.3g} GB",
-                field="model", value=model, hint="Name GPUs with more memory, as in 4x8:gpu_memory=80GB",
-            )  # fmt: skip
+    for model in physics.batches:
+        check_memory(model, physics, cluster)
 
 
 def simulate_shared_cluster(
-    cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo, *, load: float | None = None
-) -> Run:
-    """Run a workload on a cluster under a policy and a multiplex policy; the run is not yet saved."""
+    cluster: Cluster, workload: Workload, policy: Policy, options: Options, zoo: Zoo, *,
+    load: float | None = None, facts: Facts | None = None,
+) -> Run:  # fmt: skip
+    """Run a workload on a cluster under a policy and a multiplex policy; the run is not yet saved.
+
+    With the facts of a snapshot, whose workload and cluster these are, it goes on from there.
+    """
     began = time.perf_counter()
     if options.static:
         workload = workload.at_once()
-    nodes = NodeOrder(cluster)
+    nodes = NodeOrder(cluster, keep=facts is not None)
     load_kernels(policy)
     began_cpu = time.process_time()
-    world, decider = open_shared_cluster(nodes, workload, policy, options, zoo)
+    world, decider = open_shared_cluster(nodes, workload, policy, options, zoo, facts)
     with interrupts_between_steps() as deliver:
         control(world, decider, deliver)
     cpu_seconds = time.process_time() - began_cpu
     tables = _tables(world, nodes)
     name = f"{policy.name}+{label(options.multiplex)}"
-    load = workload.jobs_per_hour if load is None else load
+    load = workload.jobs_per_hour if load is None and facts is None else load
     summary = summarise(
-        tables["jobs"], tables["timeline"], cluster, policy=name, load=load, end_s=world.end_s, cpu_seconds=cpu_seconds
-    )
-    summary["gpu_use"] = _gpu_use(tables["shared_gpus"], cluster, world.end_s)
+        tables["jobs"], tables["timeline"], cluster, policy=name, load=load, start_s=world.start_s, end_s=world.end_s,
+        cpu_seconds=cpu_seconds,
+    )  # fmt: skip
+    summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], cluster, world.end_s - world.start_s)
     info = run_inputs(
         "simulated", name, cluster, workload, measured=measured_jobs(workload, options), faithful=False,
         load=load, window=list(options.window) if options.window else None, seed=options.seed,
@@ -85,7 +83,7 @@ def simulate_shared_cluster(
     ) | {
         "end_s": world.end_s,
         "decisions": world.decisions,
-        "notes": _notes(workload),
+        "notes": [*_notes(workload), *_notes_of(facts)],
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": {"cpu_seconds": cpu_seconds, "wall_seconds": time.perf_counter() - began},
     }  # fmt: skip
@@ -93,24 +91,30 @@ def simulate_shared_cluster(
 
 
 def open_shared_cluster(
-    nodes: NodeOrder, workload: Workload, policy: Policy, options: Options, zoo: Zoo
+    nodes: NodeOrder, workload: Workload, policy: Policy, options: Options, zoo: Zoo, facts: Facts | None = None
 ) -> tuple[SharedCluster, SharedDecider]:
     """The simulated world of these inputs, before its first decision, and who decides there."""
     multiplex: Multiplex = MULTIPLEXERS.find(options.multiplex)
-    physics = _physics(nodes.cluster, workload, zoo)
-    world = SharedCluster(
-        nodes.cluster, workload, physics, nodes.translated(options), zoo,
-        _new_tuning(multiplex, workload, physics, options), _known_before(options),
-    )  # fmt: skip
+    physics = _physics(nodes.cluster, workload, zoo, {} if facts is None else stated_usages(facts))
+    new_tuning = _new_tuning(multiplex, workload, physics, options)
+    if facts is not None:
+        known = facts.sharing.known.learn(*known_before(options).observations)
+        world: SharedCluster = ResumedSharedCluster(facts, physics, options, zoo, new_tuning, known)
+    else:
+        world = SharedCluster(
+            nodes.cluster, workload, physics, nodes.translated(options), zoo, new_tuning, known_before(options)
+        )
     return world, SharedDecider(policy, multiplex, zoo)
 
 
-def _physics(cluster: Cluster, workload: Workload, zoo: Zoo) -> Physics:
-    smallest = min(kind.gpu_memory_gb for kind in cluster.kinds if kind.gpus)
-    return Physics(zoo, workload.models, smallest)
+def _physics(
+    cluster: Cluster, workload: Workload, zoo: Zoo, stated: Mapping[str, Usage] = MappingProxyType({})
+) -> Physics:
+    return Physics(zoo, workload.models, smallest_gpu_gb(cluster), stated)
 
 
-def _known_before(options: Options) -> InterferenceModel:
+def known_before(options: Options) -> InterferenceModel:
+    """What the file of observations says that was named, if any."""
     if options.observations is None:
         return InterferenceModel()
     return read_observations(Path(options.observations))
@@ -146,10 +150,10 @@ def _tables(world: SharedCluster, nodes: NodeOrder) -> dict[str, pl.DataFrame]:
     }
 
 
-def _gpu_use(shared: pl.DataFrame, cluster: Cluster, end_s: float) -> float | None:
-    """The part of all GPU time in which somebody held a GPU, however many did."""
-    held = float(np.sum(shared["end_s"].to_numpy() - shared["start_s"].to_numpy()))
-    return held / (cluster.total_gpus * end_s) if end_s > 0 else None
+def _notes_of(facts: Facts | None) -> list[str]:
+    apart = [] if facts is None else [name for name in facts.jobs if not is_task(facts, name)]
+    what = "ask for GPUs of their own, or are nobody's business: they stay as they are, and are in no figure"
+    return [f"{len(apart)} of the snapshot's jobs {what}"] if apart else []
 
 
 def _notes(workload: Workload) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuyard.policies.multiplex.batch_grid import BatchRange
@@ -33,14 +34,25 @@ class RunningTask(NamedTuple):
 class Physics:
     """The performance of tasks that share a GPU, by the profiles of their models."""
 
-    def __init__(self, zoo: Zoo, models: Sequence[str], smallest_gpu_gb: float) -> None:
-        self._profiles = {name: zoo.profile(name) for name in models}
-        self.usages: Mapping[str, Usage] = {name: usage_of(each) for name, each in self._profiles.items()}
-        self.batches: Mapping[str, BatchRange] = {
-            name: batches_of(each, smallest_gpu_gb) for name, each in self._profiles.items()
-        }
+    def __init__(
+        self, zoo: Zoo, models: Sequence[str], smallest_gpu_gb: float,
+        stated: Mapping[str, Usage] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """`stated` says for some models how they use a GPU, and as which model that is known."""
+        self._zoo, self._smallest_gpu_gb = zoo, smallest_gpu_gb
+        self._profiles: dict[str, ModelProfile] = {}
+        self.usages: dict[str, Usage] = {}
+        self.batches: dict[str, BatchRange] = {}
+        for name in models:
+            self.know(name)
+        self.usages.update(stated)
         self.slowdown = cache(self._slowdown)
         self.worth = cache(self._worth)
+
+    def know(self, model: str) -> None:
+        """Tasks of this model may come."""
+        profile = self._profiles[model] = self._zoo.profile(model)
+        self.usages[model], self.batches[model] = usage_of(profile), batches_of(profile, self._smallest_gpu_gb)
 
     def _slowdown(self, model: str, others: tuple[RunningTask, ...], gpu_type: str) -> float:
         """How much longer a task's steps take beside these others: one upon the other, as for slices of a GPU."""

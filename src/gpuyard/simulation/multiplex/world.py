@@ -16,6 +16,7 @@ from gpuyard.policies.decide_shared import SharedDecision, SharedSnapshot
 from gpuyard.policies.instant import Instant, quota_limits
 from gpuyard.policies.jobs import build_jobs
 from gpuyard.policies.multiplex import GpuFact, SharedGpus, TaskFact
+from gpuyard.policies.multiplex.from_profiles import task_of
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.multiplex.mix_means import MixMeans
 from gpuyard.policies.next_change import order_changes_s
@@ -43,7 +44,8 @@ class SharedCluster:
         new_tuning: NewTuning | None, seen: InterferenceModel,
     ) -> None:  # fmt: skip
         self.cluster, self.workload, self.physics, self.options, self._zoo = cluster, workload, physics, options, zoo
-        self.now = 0.0
+        self.now = self.start_s = self._first_instant()
+        self._last_s = math.inf if options.until_s is None else self.start_s + options.until_s
         self.jobs = jobs = build_jobs(workload, cluster, zoo, recorded_on=options.recorded_on)
         self.ledger = Ledger.of(cluster, jobs.gpus, jobs.part, jobs.demand_each, jobs.like)
         self.progress = fresh_progress(jobs, jobs.best_speed)
@@ -72,6 +74,9 @@ class SharedCluster:
         self._to_finish = set(range(first, last))
         self.decisions = 0
         self._plain_facts = [self._fact(number) for number in range(len(workload))]
+
+    def _first_instant(self) -> float:
+        return 0.0
 
     # What policies see
 
@@ -103,18 +108,9 @@ class SharedCluster:
         return self._plain_facts[job] if gpu is None else self._plain_facts[job].at(gpu.place)
 
     def _fact(self, job: int) -> TaskFact:
-        model, types = self._models[job], self.cluster.gpu_types
-        batches = self.physics.batches[model]
-        allowed = tuple(name for t, name in enumerate(types) if self.jobs.types[job] >> t & 1)
-        fastest = float(self.jobs.best_speed[job])
-        speeds = {
-            name: float(self.jobs.type_speed[job, t]) / fastest for t, name in enumerate(types) if name in allowed
-        }
-        return TaskFact(
-            self._ids[job], self.physics.usages[model], batches.memory_gb(batches.own), None,
-            () if len(allowed) == len(types) else allowed, speeds if len(types) > 1 else {},
-            self.workload.tenants[self.workload.tenant[job]],
-        )  # fmt: skip
+        model, described = self._models[job], self._jobs[self._ids[job]]
+        usage, batches = self.physics.usages[model], self.physics.batches[model]
+        return task_of(described, job, self.jobs, self.cluster.gpu_types, usage, batches)
 
     # What becomes of a decision
 
@@ -189,13 +185,13 @@ class SharedCluster:
     def wait(self, last: SharedDecision | None) -> bool:
         """Go to the first round boundary at which a decision can differ from the last one."""
         self._lent.take_back()
-        if last is None:
+        if last is not None:
+            self.now = self._boundary(self._run_until(min(self._order_changes(last), self._last_s)), later=True)
+        elif not self._active:
             self.now = self._boundary(self._next_arrival(), later=False)
-        else:
-            self.now = self._boundary(self._run_until(self._order_changes(last)), later=True)
         while True:
             self._run_until(self.now, stop_at_news=False)
-            if not self._to_finish:
+            if not self._to_finish or self.now >= self._last_s:
                 self._close()
                 return False
             if self._active:
@@ -204,14 +200,16 @@ class SharedCluster:
 
     def _boundary(self, at: float, later: bool) -> float:
         """The first round boundary from then on."""
+        if at >= self._last_s and not math.isinf(self._last_s):
+            return self._last_s
         if math.isinf(at):
             raise StallError(
                 f"nothing can happen after {self.now:g} s, and {len(self._active)} tasks still wait, first of them "
                 f"task {self._ids[self._active[0]]}"
             )
         round_s = self.options.round_s
-        boundary = math.ceil(at / round_s * (1 - 1e-12)) * round_s
-        return max(boundary, self.now + round_s) if later else max(boundary, self.now)
+        boundary = self.start_s + math.ceil((at - self.start_s) / round_s * (1 - 1e-12)) * round_s
+        return min(max(boundary, self.now + round_s) if later else max(boundary, self.now), self._last_s)
 
     def _order_changes(self, last: SharedDecision) -> float:
         running = self.ledger.books.slot[last.ordered.order] >= 0
@@ -291,7 +289,7 @@ class SharedCluster:
     def end_s(self) -> float:
         """Until when anybody held anything: now, or the last finish when all is done before a round is over."""
         finished = self.tally.finish[np.isfinite(self.tally.finish)]
-        return self.now if self._place else float(finished.max(initial=0.0))
+        return self.now if self._place else float(finished.max(initial=self.start_s))
 
 
 def _gpus(cluster: Cluster) -> Iterable[GpuOfWorld]:

@@ -4,21 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
 from gpuyard.core.errors import InputError
+from gpuyard.core.message_tables import build_messages
 from gpuyard.kube import names
 from gpuyard.kube.device_ids import gpu_of
 from gpuyard.kube.objects import GpuPod, GpuRequest
-from gpuyard.kube.plugin.messages import LIST_PODS, pod_messages
 
 ANSWER_S = 5.0
 
-PodDevices = dict[str, list[list[str]]]
-"""By `namespace/name`, the ids that each container has, of those that have any."""
+LIST_PODS = "/v1.PodResourcesLister/List"
+
+_PODS = """
+ListPodResourcesRequest:
+ListPodResourcesResponse: pod_resources=1 *PodResources
+PodResources: name=1 string, namespace=2 string, containers=3 *ContainerResources
+ContainerResources: name=1 string, devices=2 *ContainerDevices
+ContainerDevices: resource_name=1 string, device_ids=2 *string
+"""
+
+
+class HeldDevices(NamedTuple):
+    """What a container was given in one request."""
+
+    resource: str
+    ids: tuple[str, ...]
+    """In alphabetical order."""
+
+
+PodDevices = dict[str, list[HeldDevices]]
+"""By `namespace/name`, what each container has, of those that have any."""
+
+
+@lru_cache(maxsize=1)
+def pod_messages() -> dict[str, Any]:
+    """The classes of the messages about pods' devices by name."""
+    return build_messages("v1", _PODS)
 
 
 def list_pod_devices(socket: Path) -> PodDevices | None:
@@ -38,26 +64,26 @@ def list_pod_devices(socket: Path) -> PodDevices | None:
     return {name: containers for name, containers in found.items() if containers}
 
 
-def _ours(pod: Any) -> list[list[str]]:
-    each = (
-        [device for devices in container.devices if devices.resource_name in names.RESOURCES_OF_PODS
-         for device in devices.device_ids]
-        for container in pod.containers
-    )  # fmt: skip
-    return [ids for ids in each if ids]
+def _ours(pod: Any) -> list[HeldDevices]:
+    found: dict[tuple[int, str], list[str]] = {}
+    for number, container in enumerate(pod.containers):
+        for devices in container.devices:  # several of one resource, where devices say to which memory they are near
+            if devices.resource_name in names.RESOURCES_OF_PODS:
+                found.setdefault((number, devices.resource_name), []).extend(devices.device_ids)
+    return [HeldDevices(resource, tuple(sorted(ids))) for (_, resource), ids in found.items() if ids]
 
 
-def gpus_of(containers: list[list[str]]) -> tuple[int, ...]:
+def gpus_of(containers: list[HeldDevices]) -> tuple[int, ...]:
     """The GPUs that a pod's containers are on."""
     try:
-        return tuple(sorted({gpu_of(device) for ids in containers for device in ids}))
+        return tuple(sorted({gpu_of(device) for held in containers for device in held.ids}))
     except InputError:
         return ()
 
 
 def held_devices(devices: PodDevices) -> tuple[str, ...]:
     """All ids that anybody has; the same one twice where it was given out under two names of resources."""
-    return tuple(each for containers in devices.values() for ids in containers for each in ids)
+    return tuple(each for containers in devices.values() for held in containers for each in held.ids)
 
 
 def places(pods: Iterable[GpuPod], there: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

@@ -1,0 +1,163 @@
+"""Jobs in the statuses of their TrainingJobs: what must not be lost, and what people read. There is nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from gpuyard.core.errors import GpuyardError
+from gpuyard.core.grants import Grant
+from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.kube.jobs.status import conditions_of, known_steps, phase_of, reason_of
+from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.resources.records import change_to, write_record
+from gpuyard.kube.resources.training_job import TRAINING_JOBS, GangStatus, TrainingJob
+from gpuyard.runtime.records import JobRecord
+from gpuyard.runtime.store import StoreFullError, record_as_json, record_from_json
+
+MOST_ROWS = 64
+"""Of spans, and of attempts: the newest are kept."""
+NOT_FOUND = 404
+CONFLICTS = (409, 422)
+
+
+class JobStatuses:
+    """A store of jobs (`JobStore`): one TrainingJob for each."""
+
+    def __init__(
+        self, api: Api, leads: Callable[[], bool], now: Callable[[], float], say: Callable[[str], None]
+    ) -> None:
+        self._api, self._leads, self._now, self._say = api, leads, now, say
+        self.things: dict[str, TrainingJob] = {}
+        """By `namespace/name`, as the API server last showed them."""
+        self.words: dict[str, str] = {}
+        """Why jobs wait, as the last decision says."""
+        self.runs: Callable[[JobRecord], bool] = lambda _record: False
+        self.places: Callable[[Grant | None], tuple[str, ...]] = lambda _grant: ()
+        self._rows: dict[str, dict[str, list[JsonObject]]] = {}
+        self._written: dict[str, GangStatus] = {}
+        self._fresh: dict[str, JobRecord] = {}
+        self._begun: list[tuple[str, JsonObject]] = []
+
+    def restore(self, thing: TrainingJob, record: JobRecord) -> JobRecord:
+        """The record of a job as its status has it; this one if it has none that can be understood."""
+        status = thing.status
+        name = record.name
+        self._rows[name] = {"spans": list(status.spans), "attempts": list(status.attempts)}
+        self._written[name] = status
+        if not status.record:
+            return record
+        try:
+            found = record_from_json({**json.loads(status.record), "job": vars_of(record), "command": record.command})
+        except (TypeError, KeyError, ValueError, GpuyardError) as error:
+            self._say(f"TrainingJob {name} begins anew: its status cannot be understood ({error!r})")
+            record.attempts = status.attempt or 0  # so that no pod has the name of an earlier one
+            return record
+        return found
+
+    def records(self) -> dict[str, JobRecord]:
+        """None: they are added one by one, as they are heard of."""
+        return {}
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """All that is saved inside is written at its end; what could not be is told, and will be saved again."""
+        self._fresh.clear()
+        self._begun.clear()
+        yield  # what is appended inside is in the status of its job, which is saved inside, too
+        for record in sorted(self._fresh.values(), key=lambda each: each.target is not None):  # who leaves goes first
+            self._write(record)
+        for table, row in self._begun:
+            self._keep_row(table, row)
+        self._begun.clear()
+
+    def save(self, records: Iterable[tuple[int, JobRecord]]) -> None:
+        """Keep these jobs."""
+        self._fresh.update((record.name, record) for _, record in records)
+
+    def add(self, table: str, row: dict[str, Any]) -> None:
+        """Append a row; it is written with its job."""
+        self._begun.append((table, row))
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """All rows of all jobs."""
+        return [row for kept in self._rows.values() for row in kept[table]]
+
+    def forget(self, name: str) -> None:
+        """A job is gone."""
+        for kept in (self._rows, self._written, self.words, self.things):
+            kept.pop(name, None)
+
+    def _keep_row(self, table: str, row: JsonObject) -> None:
+        kept = self._rows.get(str(row["job_id"]))
+        if kept is not None:
+            kept[table] = [*kept[table], row][-MOST_ROWS:]
+
+    def _told(self, record: JobRecord) -> tuple[str, str, str]:
+        """Its phase, why, and why in words."""
+        phase = phase_of(record, runs=self.runs(record))
+        return phase, *reason_of(record, phase, self.words.get(record.name, ""))
+
+    def _progress(self, record: JobRecord) -> GangStatus:
+        before, name = self._written.get(record.name, GangStatus()), record.name
+        phase, reason, message = self._told(record)
+        rows = {table: list(kept) for table, kept in self._rows.get(name, {"spans": [], "attempts": []}).items()}
+        for table, row in self._begun:
+            if row["job_id"] == name:
+                rows[table] = [*rows[table], row][-MOST_ROWS:]
+        kept = record_as_json(record)
+        del kept["job"], kept["command"]
+        return GangStatus(
+            phase, reason, message, self.places(record.target or (record.attempt.grant if record.attempt else None)),
+            record.attempts, record.done_steps, record.saved_steps, known_steps(record.total_steps),
+            conditions_of(before.conditions, phase, reason, message, self._now()),
+            json.dumps(kept, sort_keys=True), tuple(rows["spans"]), tuple(rows["attempts"]),
+        )  # fmt: skip
+
+    def refresh(self, records: Iterable[JobRecord]) -> None:
+        """Write what people read of jobs of whom nothing else has changed; what cannot be written is tried again."""
+        for record in records:
+            before = self._written.get(record.name)
+            if before is None or self._told(record) != (before.phase, before.reason, before.message):
+                with suppress(StoreFullError):
+                    self._write(record)
+
+    def _write(self, record: JobRecord) -> None:
+        thing = self.things.get(record.name)
+        if thing is None:
+            return
+        if not self._leads():
+            raise StoreFullError("another replica leads now")
+        wanted = self._progress(record)
+        if wanted == self._written.get(record.name):
+            return
+        change = {"metadata": {"uid": thing.uid}, "status": change_to(wanted)}
+        try:
+            self._api.patch(TRAINING_JOBS.status_path(thing.name, thing.namespace), change)
+        except ApiError as error:
+            if error.status == NOT_FOUND:
+                return  # it is gone, and the list of jobs will say so
+            if error.status in CONFLICTS:
+                self._say(f"the status of TrainingJob {record.name} is refused: {error}")
+                return
+            raise StoreFullError(f"TrainingJob {record.name} cannot be written: {error}") from None
+        self._written[record.name] = wanted
+
+    def refuse(self, thing: TrainingJob, why: str) -> None:
+        """Say of a job that it can never run."""
+        found = conditions_of(thing.status.conditions, "Failed", "Invalid", why, self._now())
+        wanted = GangStatus("Failed", "Invalid", why, conditions=found)
+        if thing.status.phase != "Failed" or thing.status.message != why:
+            try:
+                self._api.patch(
+                    TRAINING_JOBS.status_path(thing.name, thing.namespace), {"status": write_record(wanted)}
+                )
+            except ApiError as error:
+                self._say(f"TrainingJob {thing.namespace}/{thing.name}: {why}, which cannot be written: {error}")
+
+
+def vars_of(record: JobRecord) -> JsonObject:
+    """The fields of its job."""
+    return {name: getattr(record.job, name) for name in type(record.job).__dataclass_fields__}

@@ -1,0 +1,185 @@
+"""Gangs from the command line, and in the process of an extender: before a real API server stand-in, over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.kube.api_server import ApiStandIn, api_server
+from tests.kube.gang_yard import FOLDER, GangYard
+from tests.kube.waiting import until
+from typer.testing import CliRunner
+
+from gpuyard.cli.kube import app
+from gpuyard.core.errors import InputError
+from gpuyard.core.grants import Grant, Part
+from gpuyard.kube.amounts import BesideGpus
+from gpuyard.kube.extender.running import ExtenderSettings, running_extender
+from gpuyard.kube.install.manifests import manifests
+from gpuyard.kube.install.pods import EXTENDER
+from gpuyard.kube.install.values import Values
+from gpuyard.kube.jobs.amounts import without_resizes
+from gpuyard.kube.jobs.controller import JobSettings
+from gpuyard.kube.judging import PodJudge, sharing_rule
+from gpuyard.kube.resources.definitions import definitions
+from gpuyard.policies.multiplex.interference import InterferenceModel
+from gpuyard.policies.resolve import resolve
+from gpuyard.profiles import load_zoo
+
+
+@pytest.fixture
+def server() -> Iterator[ApiStandIn]:
+    with api_server() as found:
+        for each in definitions():
+            found.put(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{each['metadata']['name']}", each)
+        yield found
+
+
+@pytest.fixture
+def kubeconfig(server: ApiStandIn, tmp_path: Path) -> Path:
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{server.port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    content = {"clusters": [cluster], "users": [{"name": "u", "user": {}}], "contexts": [context]}
+    file = tmp_path / "kubeconfig"
+    file.write_text(yaml.safe_dump({**content, "current-context": "c"}))
+    return file
+
+
+def run(kubeconfig: Path, *words: str) -> str:
+    done = CliRunner().invoke(app, [words[0], "--kubeconfig", str(kubeconfig), *words[1:]])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.output
+
+
+def test_a_workload_becomes_jobs_that_are_listed_explained_and_cancelled(
+    server: ApiStandIn, kubeconfig: Path, tmp_path: Path
+) -> None:
+    workload = tmp_path / "jobs.yaml"
+    one = {"job_id": "A_1", "arrival_s": 0, "gpus": 2, "model": "resnet50", "iterations": 9, "command": "python t.py"}
+    other = {"job_id": 7, "arrival_s": 5, "gpus": 1, "model": "alexnet", "duration_s": 60, "command": "true"}
+    workload.write_text(yaml.safe_dump({"gpuyard": "workload/1", "jobs": [one, other]}))
+    run(kubeconfig, "submit", "-n", "lab", "--image", "i", "--checkpoints", "claim", str(workload))
+    made = server.objects[f"{FOLDER}/trainingjobs/a-1"]["spec"]
+    assert (made["gpus"], made["iterations"], made["checkpoints"]["volume"]) == (
+        2, 9.0, {"persistentVolumeClaim": {"claimName": "claim"}}
+    )  # fmt: skip
+    assert made["template"]["spec"]["containers"] == [{"name": "train", "image": "i", "command": ["python", "t.py"]}]
+    rows = json.loads(run(kubeconfig, "jobs", "--format", "json"))
+    assert [(row["job"], row["phase"], row["gpus"]) for row in rows] == [
+        ("lab/a-1", "Waiting", 2),
+        ("lab/job-7", "Waiting", 1),
+    ]
+    assert "nobody has decided about it" in run(kubeconfig, "why", "lab/a-1")
+    run(kubeconfig, "cancel", "-n", "lab", "a-1")
+    assert server.objects[f"{FOLDER}/trainingjobs/a-1"]["spec"]["cancelled"] is True
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"gpus": 0.5}, "gpus of job b"),
+        ({"command": ""}, "command of job b"),
+        ({"job_id": "x" * 60}, "metadata.name"),
+        ({"command": "a 'b"}, "command of job b"),
+    ],
+)
+def test_a_workload_of_which_one_job_cannot_run_is_refused_as_a_whole(
+    server: ApiStandIn, kubeconfig: Path, tmp_path: Path, change: dict[str, Any], field: str
+) -> None:
+    good = {"job_id": "a", "arrival_s": 0, "gpus": 1, "model": "resnet50", "iterations": 9, "command": "true"}
+    workload = tmp_path / "jobs.yaml"
+    jobs = [good, {**good, "job_id": "b", **change}]
+    workload.write_text(yaml.safe_dump({"gpuyard": "workload/1", "jobs": jobs}))
+    with pytest.raises(InputError) as refused:
+        run(kubeconfig, "submit", "--image", "i", str(workload))
+    assert field in str(refused.value)
+    assert not [path for path in server.objects if "/trainingjobs/" in path]
+
+
+def test_what_is_not_there_or_not_said_is_refused(kubeconfig: Path) -> None:
+    for words in (
+        ("cancel", "none"),
+        ("submit", "--image", "i"),
+        ("submit", "--image", "i", "--", "true"),
+        ("submit", "--name", "n", "--", "true"),
+    ):
+        with pytest.raises(InputError):
+            run(kubeconfig, *words)
+
+
+def test_an_extender_that_leads_starts_gangs_and_says_why_others_wait(server: ApiStandIn) -> None:
+    yard = GangYard()  # for its builders alone
+    yard.add_node("n1", 2)
+    server.put("/api/v1/nodes/n1", deepcopy(yard.server.objects["/api/v1/nodes/n1"]))
+    for name, gpus in (("first", 2), ("second", 1)):
+        yard.submit(name, gpus)
+        server.answer("POST", f"{FOLDER}/trainingjobs", yard.server.objects[f"{FOLDER}/trainingjobs/{name}"])
+    settings = JobSettings(resolve("fifo+tune"), load_zoo(), round_s=0.2)
+    judge = PodJudge(sharing_rule("interference"), InterferenceModel())
+
+    def status(name: str) -> dict[str, Any]:
+        return dict(server.objects[f"{FOLDER}/trainingjobs/{name}"].get("status") or {})
+
+    def node_of(pod: str) -> str | None:
+        found = server.objects.get(f"/api/v1/namespaces/lab/pods/{pod}") or {"spec": {}}
+        return str(found["spec"].get("nodeName"))
+
+    with running_extender(server.api, judge, ExtenderSettings(port=0, jobs=settings), print):
+        until(lambda: status("first").get("phase") == "Starting" and status("second").get("reason") == "LacksGpus")
+        until(lambda: node_of("first-1-0") == "n1")
+        first = deepcopy(server.objects["/api/v1/namespaces/lab/pods/first-1-0"])
+        first["status"] = {"phase": "Running", "podIP": "10.0.0.9"}
+        server.put("/api/v1/namespaces/lab/pods/first-1-0", first)
+        until(lambda: node_of("first-1-1") == "n1")
+
+
+def test_only_an_installation_with_gangs_has_their_rights() -> None:
+    def rules(values: Values) -> list[Any]:
+        return [
+            rule
+            for each in manifests(values, 31)
+            if each["kind"] == "ClusterRole" and each["metadata"]["name"] == EXTENDER
+            for rule in each["rules"]
+        ]
+
+    extra = [rule for rule in rules(Values(jobs="las+tune")) if rule not in rules(Values())]
+    assert {(name, verb) for rule in extra for name in rule["resources"] for verb in rule["verbs"]} == {
+        ("pods", "create"), ("pods", "delete"), ("trainingjobs", "list"), ("trainingjobs", "watch"),
+        ("trainingjobs/status", "patch"),
+        *(("trainingtasks", verb) for verb in ("get", "create", "patch")),
+    }  # fmt: skip
+    (extender,) = [
+        each
+        for each in manifests(Values(jobs="las+tune", jobsQuotas="a=2"), 31)
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == EXTENDER
+    ]
+    command = extender["spec"]["template"]["spec"]["containers"][0]["command"]
+    assert command[command.index("--jobs") :][:6] == ["--jobs", "las+tune", "--round", "60", "--quota", "a=2"]
+
+
+def grant(job: str, gpu: int, cpus: float, node: str = "n1") -> Grant:
+    return Grant(job, (Part(node, gpu, amounts={"cpus": cpus, "memory_gb": 10.0}),))
+
+
+@pytest.mark.parametrize(
+    ("planned", "kept"),
+    [
+        ([("a", 0, 4.0)], [8.0]),  # it was to have less, and nobody needs the rest
+        ([("a", 0, 10.0)], [8.0]),  # more takes other pods, too
+        ([("a", 0, 4.0), ("new", 1, 4.0)], [8.0, 4.0]),  # there is room for both
+        ([("a", 0, 4.0), ("new", 1, 8.0)], [4.0, 8.0]),  # there is not
+        ([("a", 3, 4.0)], [4.0]),  # it moves
+    ],
+)
+def test_who_stays_keeps_its_amounts_unless_somebody_who_comes_lacks_them(
+    planned: list[tuple[str, int, float]], kept: list[float]
+) -> None:
+    plan = tuple(grant(*each) for each in planned)
+    found = without_resizes(plan, {"a": grant("a", 0, 8.0)}, {"n1": BesideGpus(12.0, 100.0)})
+    assert [each.total("cpus") for each in found] == kept
