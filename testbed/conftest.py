@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -14,17 +15,22 @@ from testbed.yard import Yard
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    """Its folder has a short name of its own, for sockets; if a test has failed it stays, with all logs."""
     try:
         found = programs()
     except CannotBuildError as error:
         pytest.skip(f"no Kubernetes can be built here: {error}")
-    one = LocalCluster(found, tmp_path_factory.mktemp("cluster"))
+    one = LocalCluster(found, Path(mkdtemp(prefix="gpuyard-testbed-")))
     try:
         one.start()
         yield one
     finally:
         one.stop()
+    if request.session.testsfailed:
+        print(f"the logs of the cluster are in {one.folder}")
+    else:
+        shutil.rmtree(one.folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

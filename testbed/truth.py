@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from base64 import b64decode
 from http.client import HTTPSConnection
 from pathlib import Path
 
 from gpuyard.kube.device_ids import by_gpu
-from gpuyard.kube.plugin.pod_devices import list_pod_devices
 from gpuyard.kube.views.viewing import ClusterView, read_cluster
 from testbed.yard import GIB_OF_GPU, Yard
 
-SOCKET = Path("pod-resources") / "kubelet.sock"
+CHECKPOINT = Path("kubelet") / "device-plugins" / "kubelet_internal_checkpoint"
 FIGURES = ("gpus", "gpus_shared", "gpu_memory_free_gibibytes", "disputed_pods")
 
 Place = tuple[str, tuple[int, ...]]
@@ -22,27 +22,35 @@ Place = tuple[str, tuple[int, ...]]
 def check_devices(yard: Yard) -> dict[str, Place]:
     """No GPU is given out beyond its memory, and no pod that shares is on two; returns who has which by the kubelets.
 
-    Kubelets are asked before the API: who has devices of somebody else by then sees the API say that he has ended.
+    Kubelets are looked at before the API: who has devices of somebody else by then sees the API say that he has ended.
     """
-    told = {node: list_pod_devices(yard.cluster.folder / node / "kubelet" / SOCKET) for node in yard.cluster.nodes}
+    told = {node: noted_devices(yard.cluster.folder / node / CHECKPOINT) for node in yard.cluster.nodes}
     view = read_cluster(yard.api)
     view.books.check()
-    there = {(pod.node, pod.full_name): pod for pod in view.pods}
+    there = {pod.uid: pod for pod in view.pods}
     places = dict[str, Place]()
     taken: dict[tuple[str, int], dict[str, int]] = {}
     for node, devices in told.items():
-        for name, containers in devices.items():
-            if (node, name) not in there:
-                continue
-            groups = by_gpu(each for ids in containers for each in ids)
-            assert len(groups) == 1 or there[node, name].request.whole, f"{name} is on GPUs {list(groups)} of {node}"
-            assert name not in places, f"{name} is on {places[name]} and on {node}"
-            places[name] = (node, tuple(groups))
+        for uid in devices.keys() & there.keys():
+            pod, groups = there[uid], by_gpu(devices[uid])
+            assert len(groups) == 1 or pod.request.whole, f"{pod.full_name} is on GPUs {list(groups)} of {node}"
+            assert pod.full_name not in places, f"{pod.full_name} is on {places[pod.full_name]} and on {node}"
+            places[pod.full_name] = (node, tuple(groups))
             for gpu, ids in groups.items():
-                taken.setdefault((node, gpu), {})[name] = sum(1 if "-" in each else GIB_OF_GPU for each in ids)
+                gib = sum(1 if "-" in each else GIB_OF_GPU for each in ids)
+                taken.setdefault((node, gpu), {})[pod.full_name] = gib
     over = {gpu: holders for gpu, holders in taken.items() if sum(holders.values()) > GIB_OF_GPU}
     assert not over, f"over-committed: {over}"
     return places
+
+
+def noted_devices(checkpoint: Path) -> dict[str, list[str]]:
+    """By uid, the devices of pods as their kubelet notes them for itself; to ask it would disturb it (docs)."""
+    found: dict[str, list[str]] = {}
+    for entry in json.loads(checkpoint.read_text())["Data"]["PodDeviceEntries"] or []:
+        ids = [each for part in entry["DeviceIDs"].values() for each in part]
+        found.setdefault(entry["PodUID"], []).extend(ids)
+    return found
 
 
 def check_at_rest(yard: Yard) -> None:

@@ -27,6 +27,9 @@ class KubeletStandIn:
         self.taken: dict[str, dict[str, str]] = {}
         """By resource, who has a device."""
         self.registrations = 0
+        self.asking = False
+        self.asked_while_asking = 0
+        """How often somebody asked for pods' devices while a plugin was asked for some: a kubelet may end by it."""
         self._channels: list[grpc.Channel] = []
         self._newest: dict[str, grpc.Channel] = {}
         """By resource, the channel to the plugin that registered last."""
@@ -57,7 +60,17 @@ class KubeletStandIn:
 
     def admit(self, pod: str, resource: str, *sizes: int) -> list[Any]:
         """Get devices for each container of a pod; what the plugin answered to each."""
-        return [self._allocate(f"{pod}#{number}", resource, size) for number, size in enumerate(sizes)]
+        self.asking = True
+        try:
+            return [self._allocate(f"{pod}#{number}", resource, size) for number, size in enumerate(sizes)]
+        finally:
+            self.asking = False
+
+    def release(self, pod: str) -> None:
+        """Take back the devices of a pod that has ended."""
+        for taken in self.taken.values():
+            for device in [each for each, holder in taken.items() if holder.startswith(f"{pod}#")]:
+                del taken[device]
 
     def free(self, pod: str) -> None:
         """A pod has ended: what it had is nobody's."""
@@ -124,6 +137,7 @@ class KubeletStandIn:
         kinds = pod_messages()
 
         def list_pods(_request: Any, _context: Any) -> Any:
+            self.asked_while_asking += self.asking
             answer = kinds["ListPodResourcesResponse"]()
             found: dict[str, dict[str, dict[str, list[str]]]] = {}
             for resource, devices in self.taken.items():

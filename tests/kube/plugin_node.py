@@ -21,7 +21,7 @@ class NodeOfTest:
         self.unwell = folder / "unwell"
         self.kubelet = KubeletStandIn(sockets)
         self.source = EmulatedDevices(f"{count}xP100", name, folder / "lib", folder / "shm", folder / "tasks")
-        self.settings = PluginSettings(name, sockets, sockets / "kubelet.sock", self.unwell)
+        self.settings = PluginSettings(name, sockets, sockets / "kubelet.sock", self.unwell, quiet_s=0)
         self.plugin = self.new_plugin()
 
     def new_plugin(self) -> DevicePlugin:
@@ -53,5 +53,6 @@ class NodeOfTest:
         ][-1]
 
     def end(self) -> None:
+        assert self.kubelet.asked_while_asking == 0
         self.kubelet.stop()
         self.plugin._stop_serving()

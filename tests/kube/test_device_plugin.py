@@ -21,8 +21,9 @@ from gpuyard.kube import names
 from gpuyard.kube.books import books_of
 from gpuyard.kube.objects import YardGpu, read_node, read_pod
 from gpuyard.kube.plugin.device_plugin import PluginSettings, socket_name
+from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import MOST_BYTES
-from gpuyard.kube.plugin.service import GpusNow, PluginService, PodsHere
+from gpuyard.kube.plugin.service import GpusNow, PluginService
 from gpuyard.kube.pod_devices import HeldDevices
 from gpuyard.sharing.task_tuning import TaskPlace
 
@@ -217,6 +218,19 @@ def test_whose_gpu_went_to_an_equal_pod_gets_that_ones(
     assert (yard.gpu_of("b", resource), yard.gpu_of("a", resource)) == ({"gpu0"}, {"gpu1"})
 
 
+def test_a_pod_in_whose_place_another_one_came_and_ended_gets_its_own_gpu(yard: NodeOfTest) -> None:
+    """Nobody had looked meanwhile, so the plugin takes the first one for the one that it served."""
+    yard.begin()
+    yard.bound("a", 4, "1", chosen_at=1)
+    yard.bound("b", 4, "0", chosen_at=2)
+    yard.kubelet.admit("b", names.MEMORY, 4)
+    yard.server.remove("/api/v1/namespaces/lab/pods/b")
+    yard.kubelet.release("b")
+    yard.kubelet.admit("c", names.MEMORY, 7)  # of another scheduler
+    yard.kubelet.admit("a", names.MEMORY, 4)
+    assert yard.gpu_of("a") == {"gpu1"}
+
+
 def test_what_a_kubelet_has_just_given_out_is_looked_at_at_once(yard: NodeOfTest) -> None:
     yard.begin()
     yard.bound("first", 1, "0")
@@ -269,14 +283,14 @@ def test_a_restarted_plugin_remembers_who_has_got_devices_by_the_kubelet(yard: N
 
 @pytest.mark.parametrize("devices", [["gpu7-0"], ["gpu0-99"], ["x"], []])
 def test_ids_that_are_no_devices_are_refused(yard: NodeOfTest, devices: list[str]) -> None:
-    service = PluginService(names.MEMORY, yard.source, GpusNow(yard.source.present()), PodsHere)
+    service = PluginService(names.MEMORY, yard.source, GpusNow(yard.source.present()), PodsHere, GivenOut())
     with pytest.raises(InputError, match="device of"):
         service._given_for(devices)
 
 
 def test_the_longest_list_of_devices_is_far_below_what_a_kubelet_takes(yard: NodeOfTest) -> None:
     largest = tuple(YardGpu(index, "B300", 288) for index in range(64))
-    service = PluginService(names.MEMORY, yard.source, GpusNow(largest), PodsHere)
+    service = PluginService(names.MEMORY, yard.source, GpusNow(largest), PodsHere, GivenOut())
     assert len(service.devices().SerializeToString()) < MOST_BYTES / 4
 
 

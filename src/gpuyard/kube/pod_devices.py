@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,8 +47,8 @@ def pod_messages() -> dict[str, Any]:
     return build_messages("v1", _PODS)
 
 
-def list_pod_devices(socket: Path) -> PodDevices:
-    """Ask the kubelet; nothing where it does not answer."""
+def list_pod_devices(socket: Path) -> PodDevices | None:
+    """Ask the kubelet; None where it does not answer."""
     kinds = pod_messages()
     with grpc.insecure_channel(f"unix:{socket}") as channel:
         call = channel.unary_unary(
@@ -59,7 +59,7 @@ def list_pod_devices(socket: Path) -> PodDevices:
         try:
             answer = call(kinds["ListPodResourcesRequest"](), timeout=ANSWER_S)
         except grpc.RpcError:
-            return {}
+            return None
     found = {f"{pod.namespace}/{pod.name}": _ours(pod) for pod in answer.pod_resources}
     return {name: containers for name, containers in found.items() if containers}
 
@@ -86,8 +86,8 @@ def held_devices(devices: PodDevices) -> tuple[str, ...]:
     return tuple(each for containers in devices.values() for held in containers for each in held.ids)
 
 
-def places(pods: Iterable[GpuPod], devices: PodDevices) -> dict[str, tuple[int, ...]]:
-    """By uid, the GPUs of pods: those that were admitted are where the kubelet says, those that wait go where they go.
+def places(pods: Iterable[GpuPod], there: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    """By uid, the GPUs of pods: those that have got devices are `there`; those that wait are where they will go.
 
     A kubelet does not say whose devices it asks for, so equal pods may change places: one has got the GPU that was
     chosen for another one, who then goes to a GPU that was chosen for one of them and that none of them has got.
@@ -97,7 +97,7 @@ def places(pods: Iterable[GpuPod], devices: PodDevices) -> dict[str, tuple[int, 
     for pod in sorted(pods, key=lambda pod: (pod.chosen_at, pod.uid)):
         equal.setdefault(pod.containers, []).append(pod)
     for alike in equal.values():
-        found |= _places_of_equal(alike, {pod.uid: gpus_of(devices.get(pod.full_name, [])) for pod in alike})
+        found |= _places_of_equal(alike, {pod.uid: there.get(pod.uid, ()) for pod in alike})
     return found
 
 
@@ -116,5 +116,5 @@ def _places_of_equal(pods: list[GpuPod], there: dict[str, tuple[int, ...]]) -> d
 def corrections(pods: Iterable[GpuPod], devices: PodDevices) -> list[tuple[GpuPod, tuple[int, ...]]]:
     """The pods that are, or will be, elsewhere than the books have them: the books are corrected, not the pod."""
     present = [pod for pod in pods if not pod.ended]
-    found = places(present, devices)
+    found = places(present, {pod.uid: gpus_of(devices.get(pod.full_name, [])) for pod in present})
     return [(pod, found[pod.uid]) for pod in present if found.get(pod.uid, pod.devices) != pod.devices]

@@ -86,5 +86,5 @@ class ClusterSync:
         self._listed_at = now
         pods = pods_of_node(self._api, self._node)
         if unknown:
-            self._tasks.resolve(list_pod_devices(self._pod_resources), {pod.full_name: pod for pod in pods})
+            self._tasks.resolve(list_pod_devices(self._pod_resources) or {}, {pod.full_name: pod for pod in pods})
         self._tasks.pods_are(pods)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -17,12 +18,13 @@ from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.client.node_pods import pods_of_node
 from gpuyard.kube.heartbeat import ANSWER_S, BEAT_S, beat
 from gpuyard.kube.objects import GpuPod, YardGpu, write_gpus
+from gpuyard.kube.plugin.given_out import QUIET_S, GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
-from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService, PodsHere
-from gpuyard.kube.pod_devices import PodDevices, corrections, held_devices, list_pod_devices, places
+from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService
+from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices
 
 REGISTER_S = 10.0
-LOOK_S = 1.0
+LOOK_S, SOON_S = 1.0, 0.1
 RECONCILE_S = 5.0
 THREADS = 16
 LONGEST_PATH = 107
@@ -40,6 +42,8 @@ class PluginSettings:
     """A file with the numbers of GPUs that nobody shall get, separated by commas."""
     heartbeat: Path | None = None
     """A file that is renewed as long as the kubelet can be served."""
+    quiet_s: float = QUIET_S
+    """The kubelet is asked what it gave out only when it has asked nothing for so long."""
 
     def __post_init__(self) -> None:
         longest = max((self.folder / socket_name(resource) for resource in names.RESOURCES_OF_PODS), key=_length)
@@ -64,6 +68,7 @@ class DevicePlugin:
         self._servers: list[tuple[PluginService, grpc.Server]] = []
         self._kubelet: tuple[int, int] | None = None
         self._told: str | None = None
+        self._given_out = GivenOut(settings.quiet_s, clock)
         self._devices: PodDevices = {}
         self._next_look = self._next_beat = 0.0
         self._over = threading.Event()
@@ -73,7 +78,7 @@ class DevicePlugin:
         try:
             while not self._over.is_set():
                 self.step()
-                self._over.wait(LOOK_S)
+                self._over.wait(SOON_S if self._given_out.awaits else LOOK_S)
         finally:
             self._stop_serving()
 
@@ -85,12 +90,12 @@ class DevicePlugin:
         """Look at everything once: the kubelet, health, what the API should know, and which pods got what."""
         if self._now.set(self._present()):
             self._say(f"GPUs are now: {write_gpus(self._now.gpus)}")
+        devices = self._given_out.look(partial(list_pod_devices, self._settings.pod_resources))
         kubelet = _identity(self._settings.folder / KUBELET_SOCKET)
         if kubelet is not None and (kubelet != self._kubelet or not self._sockets_are_there()):
             self._kubelet = kubelet if self._register_all() else None
         if self._told != write_gpus(self._now.gpus):
             self._tell_gpus()
-        devices = list_pod_devices(self._settings.pod_resources)
         if devices and (devices != self._devices or self._clock() >= self._next_look):
             self._next_look = self._clock() + RECONCILE_S
             self._reconcile(devices)
@@ -116,7 +121,7 @@ class DevicePlugin:
         self._stop_serving()
         try:
             for resource in names.RESOURCES_OF_PODS:
-                service = PluginService(resource, self._source, self._now, self._here)
+                service = PluginService(resource, self._source, self._now, self._here, self._given_out)
                 self._servers.append((service, self._serve(service)))
                 self._register(service)
         except (grpc.RpcError, OSError, GpuyardError) as error:
@@ -180,15 +185,7 @@ class DevicePlugin:
             return None
 
     def _here(self) -> PodsHere:
-        devices, pods = list_pod_devices(self._settings.pod_resources), self._pods()
-        if pods is None:  # any GPU will do where nobody has anything
-            return PodsHere(held=held_devices(devices))
-        where = places(pods, devices)
-        return PodsHere(
-            [replace(pod, devices=where.get(pod.uid, pod.devices)) for pod in pods],
-            frozenset(pod.uid for pod in pods if pod.full_name in devices),
-            held_devices({name: ids for name, ids in devices.items() if name in {pod.full_name for pod in pods}}),
-        )
+        return self._given_out.here(self._pods())
 
     def _reconcile(self, devices: PodDevices) -> None:
         """Write into pods where they really are.

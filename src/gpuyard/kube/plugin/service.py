@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import grpc
@@ -14,6 +13,7 @@ from gpuyard.kube import names
 from gpuyard.kube.device_ids import by_gpu, device_ids, next_pod, preferred, preferred_whole, room_left
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.plugin.container_gpus import GpusForContainer
+from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import HEALTHY, PLUGIN_CALLS, PLUGIN_SERVICE, UNHEALTHY, plugin_messages
 
 LOOK_S = 5.0
@@ -56,17 +56,6 @@ class GpusNow:
             return True
 
 
-@dataclass(frozen=True)
-class PodsHere:
-    """The pods of this node that ask for GPUs."""
-
-    pods: Sequence[GpuPod] = ()
-    with_devices: frozenset[str] = frozenset()
-    """The uids of those of which the kubelet says that they got devices."""
-    held: Sequence[str] = ()
-    """All ids that they have."""
-
-
 class PluginService:
     """Answers a kubelet about one resource."""
 
@@ -76,12 +65,12 @@ class PluginService:
         source: DeviceSource,
         now: GpusNow,
         here: Callable[[], PodsHere],
+        given_out: GivenOut,
     ) -> None:
         self.resource, self._source, self._now, self._here = resource, source, now, here
+        self._given_out = given_out
         self._messages = plugin_messages()
         self._whole = resource == names.WHOLE_GPUS
-        self._partly: dict[str, tuple[int, tuple[int, ...]]] = {}
-        """By uid, pods of which not all containers have devices yet: how many, and the GPUs that they began with."""
         self._over = False
 
     def handlers(self) -> grpc.GenericRpcHandler:
@@ -138,18 +127,21 @@ class PluginService:
                     self._now.changed.wait(LOOK_S)
 
     def _preferred(self, request: Any, _context: Any) -> Any:
+        self._given_out.heard()
         answer = self._messages["PreferredAllocationResponse"]()
         choose = preferred_whole if self._whole else preferred
         here = self._here()
         for each in request.container_requests:
             size = each.allocation_size
-            pod = next_pod(size, self._waiting(here), self._served(here), self._whole)
+            pod = self._next(size, here.pods, here)
             wanted = pod.devices if pod else ()
             chosen = choose(self._free(each.available_deviceIDs, here), each.must_include_deviceIDs, size, wanted)
             answer.container_responses.add(deviceIDs=chosen)
+        self._given_out.heard()
         return answer
 
     def _allocate(self, request: Any, context: Any) -> Any:
+        self._given_out.heard()
         answer = self._messages["AllocateResponse"]()
         for each in request.container_requests:
             try:
@@ -161,6 +153,7 @@ class PluginService:
                 response.mounts.add(container_path=there, host_path=here, read_only=read_only)
             for device in given.device_nodes:
                 response.devices.add(container_path=device, host_path=device, permissions="rw")
+        self._given_out.heard()
         return answer
 
     def _given_for(self, devices: list[str]) -> GpusForContainer:
@@ -175,12 +168,15 @@ class PluginService:
         here = self._here()
         if len(self._free(devices, here)) < len(devices):
             raise InputError(f"GPU {', '.join(map(str, groups))} is in use under another name of its memory")
-        there = [pod for pod in self._waiting(here) if set(groups) <= set(pod.devices)]
-        served = self._served(here)
-        pod = next_pod(len(devices), there, served, self._whole)
-        if pod is not None:
-            self._partly[pod.uid] = (served.get(pod.uid, 0) + 1, pod.devices)
+        there = [pod for pod in here.pods if set(groups) <= set(pod.devices)]
+        pod = self._next(len(devices), there, here)
+        self._given_out.give(pod, devices)
         return self._source.for_container(self.resource, devices, pod.request.memory_gib if pod else len(devices))
+
+    def _next(self, size: int, pods: Sequence[GpuPod], here: PodsHere) -> GpuPod | None:
+        """Whose container it is; if it can be nobody's, one was taken for another before, which has ended since."""
+        found = next_pod(size, pods, here.served | here.guessed, self._whole)
+        return found or next_pod(size, pods, here.served, self._whole)
 
     def _free(self, devices: Iterable[str], here: PodsHere) -> list[str]:
         """Those of these devices whose GPU has room for them, whatever was given out under other resources."""
@@ -189,17 +185,3 @@ class PluginService:
             memory = {gpu.index: gpu.memory_gib for gpu in self._now.gpus}
             return [each for gpu, ids in gpus.items() if room.get(gpu) == memory.get(gpu) for each in ids]
         return [each for gpu, ids in gpus.items() for each in ids[: room.get(gpu, 0)]]
-
-    def _waiting(self, here: PodsHere) -> list[GpuPod]:
-        """The pods here; one that is being admitted stays with the GPUs that it began with.
-
-        Which of several equal pods it is, is a guess. So nothing is remembered of one beyond its last container.
-        """
-        asks = {pod.uid: len(pod.containers) for pod in here.pods}
-        self._partly = {uid: each for uid, each in self._partly.items() if each[0] < asks.get(uid, 0)}
-        return [replace(pod, devices=self._partly.get(pod.uid, (0, pod.devices))[1]) for pod in here.pods]
-
-    def _served(self, here: PodsHere) -> dict[str, int]:
-        """By uid, for how many containers each pod got devices: all of them, unless we remember that more will come."""
-        served = {pod.uid: len(pod.containers) for pod in here.pods if pod.uid in here.with_devices}
-        return served | {uid: count for uid, (count, _) in self._partly.items()}
