@@ -31,9 +31,9 @@ from gpuyard.simulation.multiplex.physics import Physics
 from gpuyard.traces import read_cluster
 
 CLUSTER = "2x2:cpus=24,memory=500GB,gpu_memory=16GB"
-GPU_GB, ROUND_S = 16.0, 1.0
+GPU_GB, ROUND_S = 16.0, 10.0
 POLICY = "fifo+proportional"
-MIXED = tasks(*((("big", "small", "small")[n % 3], 40.0 * n, 300.0 + 37 * n) for n in range(11)))
+MIXED = tasks(*((("big", "small", "small")[n % 3], 40.0 * n, 303.7 + 37.3 * n) for n in range(11)))
 UNTUNED = (
     "exclusive", "first-fit", "best-fit", "utilisation", "random:seed=3", "pairwise", "kernelest", "placement-only",
 )  # fmt: skip
@@ -48,7 +48,7 @@ def yard_of(folder: Path, multiplex: str, cluster: str = CLUSTER, **more: Any) -
 
 
 def worlds(folder: Path, workload: Workload, multiplex: str, policy: str = POLICY) -> tuple[Run, VirtualYard]:
-    simulated = shared_run(folder, workload, multiplex, policy, CLUSTER)
+    simulated = shared_run(folder, workload, multiplex, policy, CLUSTER, round_s=ROUND_S)
     yard = yard_of(folder, multiplex)
     yard.run_shared(workload, resolve(policy))
     return simulated, yard
@@ -75,7 +75,7 @@ def test_tasks_go_where_the_simulator_puts_them_and_end_when_it_says(
     for row in simulated.jobs.iter_rows(named=True):
         record = yard.world.records[str(row["job_id"])]
         assert record.start_s == pytest.approx(row["start_s"], abs=ROUND_S)  # or who ends with a round ends after it
-        assert record.finish_s == pytest.approx(row["finish_s"], abs=5 * ROUND_S)
+        assert record.finish_s == pytest.approx(row["finish_s"], abs=2 * ROUND_S)
 
 
 @pytest.mark.parametrize("multiplex", ["tuning-only", "interference"])
