@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from gpuyard.runtime.machine_gpus import MachineGpu
     from gpuyard.runtime.new_jobs import NewJob
     from gpuyard.runtime.real_cluster import RealCluster
-    from gpuyard.runtime.scheduler import Scheduler, Sharing
+    from gpuyard.runtime.scheduler import JobSharing, Scheduler
     from gpuyard.simulation.options import Options
 
 SIMULATED_ONLY = (
@@ -251,12 +251,12 @@ def _scheduler(
     return scheduler
 
 
-def _sharing(inputs: _Inputs) -> Sharing | None:
+def _sharing(inputs: _Inputs) -> JobSharing | None:
     """The multiplex policy, if one is named; InputError for one that real jobs have no use for."""
     from gpuyard.core.errors import InputError
     from gpuyard.policies.decide_shared import SharedDecider
     from gpuyard.policies.registry import MULTIPLEXERS
-    from gpuyard.runtime.scheduler import Sharing
+    from gpuyard.runtime.scheduler import JobSharing
     from gpuyard.simulation.multiplex.engine import known_before
 
     options = inputs.options
@@ -267,7 +267,7 @@ def _sharing(inputs: _Inputs) -> Sharing | None:
         rule = "is for simulations only: its tuner is IADeep's, which gpuyard's jobs do not speak with"
         raise InputError(rule, field="multiplex", value=options.multiplex, hint="Name kernelest, which places alike")
     SharedDecider(inputs.policy, multiplex, inputs.zoo)  # refuses an allocation that shares nothing
-    return Sharing(options.multiplex, multiplex, known_before(options))
+    return JobSharing(options.multiplex, multiplex, known_before(options))
 
 
 def _cluster_of_ray(state: Path | None) -> str:

@@ -63,7 +63,7 @@ class RunSettings:
     """By node, what CUDA calls its real GPUs; none: they are emulated."""
 
 
-class Sharing(NamedTuple):
+class JobSharing(NamedTuple):
     """How jobs share GPUs: who is put together, and what was measured of that before."""
 
     name: str
@@ -81,7 +81,7 @@ class Scheduler:
 
     def __init__(
         self, cluster: Cluster, policy: Policy, zoo: Zoo, settings: RunSettings, fleet: AgentFleet | None = None,
-        sharing: Sharing | None = None,
+        sharing: JobSharing | None = None,
     ) -> None:  # fmt: skip
         self._policy, self._settings, self._zoo, self._sharing = policy, settings, zoo, sharing
         self._fleet = fleet or LocalFleet()
@@ -224,7 +224,7 @@ class Scheduler:
         self.store.set_meta("agents", self._fleet.handles())
 
 
-def _company(cluster: Cluster, zoo: Zoo, speed: float, sharing: Sharing) -> SharedCompany:
+def _company(cluster: Cluster, zoo: Zoo, speed: float, sharing: JobSharing) -> SharedCompany:
     return SharedCompany(
         cluster, zoo, speed, sharing.known, tunes=sharing.tunes, new_round=lambda: token_hex(4)
     )  # fmt: skip

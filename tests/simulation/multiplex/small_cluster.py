@@ -42,5 +42,5 @@ def shared_run(folder: Path, workload: Workload, multiplex: str, policy: str = "
                cluster: str = "1x1:cpus=24,memory=500GB,gpu_memory=12GB", **options: object) -> Run:  # fmt: skip
     """Simulate with these profiles."""
     (folder / "models.yaml").write_text(PROFILES)
-    chosen = Options(multiplex=multiplex, round_s=1.0, **options)  # type: ignore[arg-type]
+    chosen = Options(multiplex=multiplex, **{"round_s": 1.0, **options})  # type: ignore[arg-type]
     return simulate(cluster, workload, policy, chosen, profiles=[folder / "models.yaml"])
