@@ -132,7 +132,8 @@ def test_a_task_goes_with_its_pod_and_everything_with_its_kind(server: ApiStandI
     assert [TRAINING_TASKS.read(each).name for each in left] == ["b"]
     gone = remove_all(server.api, definitions())
     assert [each.partition(", ")[2] for each in gone] == [
-        "and with it 1 objects of the kind TrainingTask", "and with it 0 objects of the kind SharedGPU",
+        "and with it 0 objects of the kind TrainingJob", "and with it 1 objects of the kind TrainingTask",
+        "and with it 0 objects of the kind SharedGPU",
     ]  # fmt: skip
     with pytest.raises(ApiError, match="could not find"):
         server.api.get(TRAINING_TASKS.folder())
