@@ -60,13 +60,15 @@ def run_of(
     source = str(further.pop("source", "jobs"))
     workload = Workload.from_jobs([record.job.counted() for record in records], source=source)
     jobs = _jobs_table(records, workload, cluster, zoo, happened.recorded_on)
-    timeline, attempts = (_table(happened.rows(name), table) for name, table in (("spans", "timeline"), ("attempts",) * 2))
+    texts = any(isinstance(record.job.job_id, str) for record in records)
+    timeline = _table(happened.rows("spans"), "timeline", texts=texts)
+    attempts = _table(happened.rows("attempts"), "attempts", texts=texts)
     end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]
     cpu_seconds = timing.get("cpu_seconds")
     summary = summarise(jobs, timeline, cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
     tables = {"jobs": jobs, "timeline": timeline, "attempts": attempts}
     if shares:
-        tables["shared_gpus"] = _table(happened.rows("companies"), "shared_gpus")
+        tables["shared_gpus"] = _table(happened.rows("companies"), "shared_gpus", texts=texts)
         summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], cluster, end_s)
     info = run_inputs(kind, policy, cluster, workload, load=load, **further) | {
         "end_s": end_s,
@@ -130,7 +132,7 @@ def _jobs_table(
     return pl.DataFrame(rows, schema_overrides={"finish_s": pl.Float64(), "start_s": pl.Float64()})
 
 
-def _table(found: list[dict[str, Any]], table: str) -> pl.DataFrame:
+def _table(found: list[dict[str, Any]], table: str, *, texts: bool) -> pl.DataFrame:
+    """A table of rows; `texts` says whether ids of jobs are text."""
     columns = TABLES[table].columns
-    texts = any(isinstance(row.get("job_id"), str) for row in found)
     return pl.DataFrame(found, schema=columns | ({"job_id": pl.String()} if texts else {}), strict=False)
