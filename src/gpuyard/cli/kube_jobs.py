@@ -47,6 +47,8 @@ def submit(
 
     Refuses all of them if one could not be asked for. When jobs arrive is when they are submitted.
     """
+    from dataclasses import replace
+
     from gpuyard.core.errors import InputError
     from gpuyard.core.workload import Job
     from gpuyard.kube.resources.training_job import TRAINING_JOBS
@@ -57,8 +59,8 @@ def submit(
     elif given:
         if not name:
             raise InputError("is missing", field="name", hint="Give --name NAME, by which the job is found again")
-        work = {} if iterations is None else {"iterations": iterations}
-        jobs = [Job(name, 0.0, gpus, model, tenant=tenant, priority=priority, command=shlex.join(given), **work)]
+        job = Job(name, 0.0, gpus, model, tenant=tenant, priority=priority, command=shlex.join(given))
+        jobs = [job if iterations is None else replace(job, iterations=iterations)]
     else:
         raise InputError("nothing is to be submitted", hint="Name a workload file, or a command behind --")
     pods, kept = _template(image, template), _checkpoints(checkpoints)
