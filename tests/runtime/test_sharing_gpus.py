@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,12 +212,12 @@ def test_a_program_is_told_what_is_wished_of_its_batch_size(tmp_path: Path) -> N
                 told["applied"] = [wish.round, wish.generation]
                 told["sample"] = {"steps": 10, "step_s": 0.1 + wish.batch / 1e5, "error_s": 1e-4}
             message = RankProgress(rank.name, said=yard_message(told))
-            yard.world.post(lambda now, message=message: yard.world.attempts.progressed(message, now))
+            yard.world.post(partial(yard.world.attempts.progressed, message))
         yard.clock.at(yard.clock.now() + 0.5, talk)
 
     yard.clock.at(1.0, talk)
     yard.clock.at(60.0, yard.world.end)
-    seen = []
+    seen: list[BatchWish | None] = []
     yard.clock.at(50.0, lambda: seen.extend(rank.lease.wish for rank in yard.agents.ranks.values()))
     yard.run_shared(Workload.from_jobs([]), resolve(POLICY))
     room_gb = 6000 * 2**20 / 1e9
@@ -240,5 +241,5 @@ def test_a_wish_travels_with_the_lease() -> None:
 def test_the_run_folder_says_who_shared_which_gpu(tmp_path: Path) -> None:
     _, yard = worlds(tmp_path, MIXED, "first-fit")
     run = make_run(yard.world, yard.zoo, policy="p", load=None, timing={}, shares=True)
-    assert run["shared_gpus"]["tasks"].list.len().max() > 1
+    assert max(map(len, run["shared_gpus"]["tasks"].to_list())) > 1
     assert 0 < run.summary["gpu_use"] <= 1
