@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runtime.virtual_yard import VirtualYard
-from tests.simulation.multiplex.small_cluster import shared_run, tasks
+from tests.simulation.multiplex.small_cluster import PROFILES, shared_run, tasks
 
 from gpuyard.client.control import messages
 from gpuyard.client.shared_batch import BatchWish
