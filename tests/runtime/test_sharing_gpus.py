@@ -14,6 +14,7 @@ from tests.runtime.virtual_yard import VirtualYard
 from tests.simulation.multiplex.small_cluster import PROFILES, shared_run, tasks
 
 from gpuyard.client.control import messages
+from gpuyard.client.session import RankName
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Job, Workload
@@ -173,6 +174,30 @@ def test_what_was_learnt_of_mixes_outlives_the_scheduler(tmp_path: Path) -> None
     for each in beside_small:
         relative = each.mix[1].batch
         assert each.slowdown == pytest.approx(0.5 * relative**0.5, rel=0.02)  # as the profile says
+
+
+def test_what_was_measured_in_another_company_does_not_count(tmp_path: Path) -> None:
+    """Whoever comes or goes, all on that GPU have other terms; what is told under older ones is not learnt."""
+    yard = yard_of(tmp_path, "first-fit", "1x1:cpus=24,memory=500GB,gpu_memory=16GB")
+    company, terms = yard.company, list[dict[str, int]]()
+    assert company is not None
+
+    def look() -> None:
+        terms.append({name.job: rank.lease.terms for name, rank in yard.agents.ranks.items()})
+
+    def tell_late() -> None:
+        late = RankProgress(
+            RankName("0", 1, 0), 1, working=True, terms=terms[0]["0"], measured_steps=500, measured_s=1e6
+        )
+        yard.world.post(partial(yard.world.attempts.progressed, late))
+
+    for at_s, what in ((5.0, look), (10.2, tell_late), (15.0, look), (25.0, look)):
+        yard.clock.at(at_s, what)
+    yard.run_shared(tasks(("small", 0, 100), ("small", 10, 100), ("small", 20, 100)), resolve(POLICY))
+    assert terms[0]["0"] < terms[1]["0"] < terms[2]["0"]
+    assert terms[1]["1"] < terms[2]["1"]
+    assert company.means.model.observations
+    assert all(each.slowdown < 1.0 for each in company.means.model.observations)
 
 
 def test_a_mix_is_recalled_as_it_was_written(tmp_path: Path) -> None:
