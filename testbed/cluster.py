@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
@@ -29,7 +30,7 @@ IMAGE = "docker.io/testbed/base:1"
 SERVICES = "10.96.0.0/16"
 KUBELET, LOGS = Path("/var/lib/kubelet"), Path("/var/log/pods")
 PATIENCE_S = 300.0
-ENDING_S = 20.0
+ENDING_S, LOOK_S = 20.0, 1.0
 
 PAUSE = """
 #include <signal.h>
@@ -54,7 +55,7 @@ class LocalCluster:
         self.programs, self.folder, self.nodes = programs, folder, [f"node-{number + 1}" for number in range(nodes)]
         self.kubeconfig, self.port = folder / "kubeconfig", free_port()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._etcd = ""
+        self._etcd, self._over = "", threading.Event()
 
     @cached_property
     def api(self) -> Api:
@@ -72,9 +73,19 @@ class LocalCluster:
             self._import(node, image)
             self.start_kubelet(node)
         until(lambda: len(self._ready()) == len(self.nodes), "the nodes are ready")
+        threading.Thread(target=self._keep_alive, name="keeper", daemon=True).start()
+
+    def _keep_alive(self) -> None:
+        """Start what has ended by itself, as every machine does: controllers give up when they miss the API server."""
+        while not self._over.wait(LOOK_S):
+            for name, start in self.restartable().items():
+                process = self._processes.get(name)
+                if process is not None and process.poll() is not None and not self._over.is_set():
+                    start()
 
     def stop(self) -> None:
         """End everything, containers too."""
+        self._over.set()
         self.api.close()
         for name in [name for name in self._processes if name.startswith("kubelet")]:
             self.end(name)

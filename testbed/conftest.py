@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
@@ -12,6 +13,12 @@ import pytest
 from testbed.cluster import LocalCluster
 from testbed.programs import CannotBuildError, programs
 from testbed.yard import Yard
+
+
+def pytest_configure() -> None:
+    """Who ends the tests ends their cluster too, whichever signal it takes."""
+    for number in (signal.SIGTERM, signal.SIGINT):  # a shell has background commands ignore the latter
+        signal.signal(number, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

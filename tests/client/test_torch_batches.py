@@ -55,6 +55,18 @@ def test_each_step_has_the_factor_and_the_schedule_never_sees_it(schedule: Calla
     assert unchanged == rates
 
 
+def test_an_optimizer_that_trains_again_has_one_factor() -> None:
+    weight = torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    scale_learning_rate(optimizer, batch(128, 3.0))
+    scale_learning_rate(optimizer, batch(128, 1.5))
+    for steps_done in range(1, 4):
+        weight.grad = torch.ones(1)
+        optimizer.step()
+        assert weight.item() == -0.75 * steps_done
+        assert optimizer.param_groups[0]["lr"] == 0.5
+
+
 def test_a_step_that_fails_leaves_no_factor_behind() -> None:
     weight = torch.zeros(1, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.5)

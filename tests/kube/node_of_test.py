@@ -20,6 +20,7 @@ from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.install.installing import apply_all
 from gpuyard.kube.node.labels import node_label
 from gpuyard.kube.node.running import NodeDaemon, NodeSettings
+from gpuyard.kube.pod_devices import list_pod_devices, write_pod_devices
 from gpuyard.kube.resources.definitions import definitions
 from gpuyard.kube.resources.shared_gpu import SHARED_GPUS, GpuState, GpuWanted
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TrainingTask
@@ -51,7 +52,7 @@ class DaemonNode:
         """Begin as a daemon does that was started again."""
         settings = NodeSettings(
             "n1", self.folder / "records", self.folder / "notes", self.folder / "tasks.sock",
-            self.folder / "steps.sock", self.folder / "kubelet" / "kubelet.sock",
+            self.folder / "steps.sock", self.folder / "pods.json",
         )  # fmt: skip
         self.daemon = NodeDaemon(
             settings, gpus(16, 16), api or self.server.api, self.said.append,
@@ -106,7 +107,14 @@ class DaemonNode:
             self.daemon.tuning.time_passed(self.now)
             with suppress(ApiError):
                 self.daemon.following.list_now()
+            self.device_plugin_looks()
             self.daemon.sync.step()
+
+    def device_plugin_looks(self) -> None:
+        """Note which pod has what."""
+        listed = list_pod_devices(self.folder / "kubelet" / "kubelet.sock")
+        assert listed is not None
+        write_pod_devices(self.folder / "pods.json", listed)
 
     def gpu(self, number: int = 0) -> GpuState:
         """What the object of a GPU says."""

@@ -21,7 +21,10 @@ class NodeOfTest:
         self.unwell = folder / "unwell"
         self.kubelet = KubeletStandIn(sockets)
         self.source = EmulatedDevices(f"{count}xP100", name, folder / "lib", folder / "shm", folder / "tasks")
-        self.settings = PluginSettings(name, sockets, sockets / "kubelet.sock", self.unwell, quiet_s=0)
+        self.noted = folder / "pods.json"
+        self.settings = PluginSettings(
+            name, sockets, sockets / "kubelet.sock", self.unwell, quiet_s=0, noted=self.noted
+        )
         self.plugin = self.new_plugin()
 
     def new_plugin(self) -> DevicePlugin:

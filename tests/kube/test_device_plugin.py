@@ -24,7 +24,7 @@ from gpuyard.kube.plugin.device_plugin import PluginSettings, socket_name
 from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import MOST_BYTES
 from gpuyard.kube.plugin.service import GpusNow, PluginService
-from gpuyard.kube.pod_devices import HeldDevices
+from gpuyard.kube.pod_devices import HeldDevices, read_pod_devices
 from gpuyard.sharing.task_tuning import TaskPlace
 
 
@@ -322,3 +322,18 @@ def test_a_folder_whose_sockets_would_have_too_long_paths_is_refused() -> None:
     PluginSettings("n1", Path("/" + "x" * (107 - longest - 2)))
     with pytest.raises(InputError, match="a socket there would have a path of 108 bytes"):
         PluginSettings("n1", Path("/" + "x" * (108 - longest - 2)))
+
+
+def test_what_pods_have_is_noted_for_the_node_daemon_and_no_longer_when_they_are_gone(yard: NodeOfTest) -> None:
+    yard.begin()
+    assert read_pod_devices(yard.noted) == {}
+    yard.bound("a", 4, "1")
+    yard.kubelet.admit("a", names.MEMORY, 4)
+    yard.plugin.step()
+    ((held,),) = read_pod_devices(yard.noted).values()
+    assert (held.resource, len(held.ids), {each.partition("-")[0] for each in held.ids}) == (names.MEMORY, 4, {"gpu1"})
+    yard.kubelet.taken[names.MEMORY].clear()
+    yard.plugin.step()
+    assert read_pod_devices(yard.noted) == {}
+    yard.noted.write_text("{nonsense")
+    assert read_pod_devices(yard.noted) == {}

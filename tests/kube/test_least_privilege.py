@@ -47,9 +47,7 @@ TABLE = {
         "exec",
         "512Mi",
     ),
-    "node": Held(
-        True, True, {"/var/lib/gpuyard/tasks": True, "/var/lib/kubelet/pod-resources": False}, "", "exec", "512Mi"
-    ),
+    "node": Held(True, True, {"/var/lib/gpuyard/tasks": True}, "", "exec", "512Mi"),
 }
 
 

@@ -75,3 +75,16 @@ def test_a_node_whose_annotation_makes_no_sense_has_no_gpus(written: str) -> Non
     broken = node("n1")
     broken["metadata"]["annotations"] = {names.GPUS_OF_NODE: written}
     assert read_node(broken).gpus == ()
+
+
+@pytest.mark.parametrize("written", ['[{"index":1e999,"kind":"V100","memory_gib":16,"healthy":true}]', "[" * 100_000])
+def test_an_annotation_of_a_node_that_no_number_or_stack_can_hold_harms_nobody(written: str) -> None:
+    broken = node("n1")
+    broken["metadata"]["annotations"] = {names.GPUS_OF_NODE: written}
+    assert read_node(broken).gpus == ()
+
+
+def test_the_same_of_the_annotation_of_iadeep() -> None:
+    broken = node("n1")
+    broken["metadata"]["annotations"] = {names.THEIR_GPU_INFO: '[{"UID":1e999,"MemCapacity":16}]'}
+    assert read_node(broken).gpus == ()

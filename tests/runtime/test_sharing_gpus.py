@@ -4,15 +4,17 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.runtime.virtual_yard import VirtualYard
-from tests.simulation.multiplex.small_cluster import shared_run, tasks
+from tests.simulation.multiplex.small_cluster import PROFILES, shared_run, tasks
 
 from gpuyard.client.control import messages
+from gpuyard.client.session import RankName
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Job, Workload
@@ -174,6 +176,30 @@ def test_what_was_learnt_of_mixes_outlives_the_scheduler(tmp_path: Path) -> None
         assert each.slowdown == pytest.approx(0.5 * relative**0.5, rel=0.02)  # as the profile says
 
 
+def test_what_was_measured_in_another_company_does_not_count(tmp_path: Path) -> None:
+    """Whoever comes or goes, all on that GPU have other terms; what is told under older ones is not learnt."""
+    yard = yard_of(tmp_path, "first-fit", "1x1:cpus=24,memory=500GB,gpu_memory=16GB")
+    company, terms = yard.company, list[dict[str, int]]()
+    assert company is not None
+
+    def look() -> None:
+        terms.append({name.job: rank.lease.terms for name, rank in yard.agents.ranks.items()})
+
+    def tell_late() -> None:
+        late = RankProgress(
+            RankName("0", 1, 0), 1, working=True, terms=terms[0]["0"], measured_steps=500, measured_s=1e6
+        )
+        yard.world.post(partial(yard.world.attempts.progressed, late))
+
+    for at_s, what in ((5.0, look), (10.2, tell_late), (15.0, look), (25.0, look)):
+        yard.clock.at(at_s, what)
+    yard.run_shared(tasks(("small", 0, 100), ("small", 10, 100), ("small", 20, 100)), resolve(POLICY))
+    assert terms[0]["0"] < terms[1]["0"] < terms[2]["0"]
+    assert terms[1]["1"] < terms[2]["1"]
+    assert company.means.model.observations
+    assert all(each.slowdown < 1.0 for each in company.means.model.observations)
+
+
 def test_a_mix_is_recalled_as_it_was_written(tmp_path: Path) -> None:
     yard = yard_of(tmp_path, "interference")
     assert yard.company is not None
@@ -211,12 +237,12 @@ def test_a_program_is_told_what_is_wished_of_its_batch_size(tmp_path: Path) -> N
                 told["applied"] = [wish.round, wish.generation]
                 told["sample"] = {"steps": 10, "step_s": 0.1 + wish.batch / 1e5, "error_s": 1e-4}
             message = RankProgress(rank.name, said=yard_message(told))
-            yard.world.post(lambda now, message=message: yard.world.attempts.progressed(message, now))
+            yard.world.post(partial(yard.world.attempts.progressed, message))
         yard.clock.at(yard.clock.now() + 0.5, talk)
 
     yard.clock.at(1.0, talk)
     yard.clock.at(60.0, yard.world.end)
-    seen = []
+    seen: list[BatchWish | None] = []
     yard.clock.at(50.0, lambda: seen.extend(rank.lease.wish for rank in yard.agents.ranks.values()))
     yard.run_shared(Workload.from_jobs([]), resolve(POLICY))
     room_gb = 6000 * 2**20 / 1e9
@@ -240,5 +266,5 @@ def test_a_wish_travels_with_the_lease() -> None:
 def test_the_run_folder_says_who_shared_which_gpu(tmp_path: Path) -> None:
     _, yard = worlds(tmp_path, MIXED, "first-fit")
     run = make_run(yard.world, yard.zoo, policy="p", load=None, timing={}, shares=True)
-    assert run["shared_gpus"]["tasks"].list.len().max() > 1
+    assert max(map(len, run["shared_gpus"]["tasks"].to_list())) > 1
     assert 0 < run.summary["gpu_use"] <= 1

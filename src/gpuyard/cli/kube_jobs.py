@@ -46,6 +46,7 @@ def submit(
 
     Refuses all of them if one could not be asked for. When jobs arrive is when they are submitted.
     """
+
     from gpuyard.core.errors import InputError
     from gpuyard.core.workload import Job
     from gpuyard.kube.jobs.asking import GangTemplate, checkpoints_at, pod_template

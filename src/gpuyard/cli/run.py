@@ -116,7 +116,6 @@ def run(
     from gpuyard.core.errors import InputError
     from gpuyard.core.kernel import NOTICE
     from gpuyard.results import check_writable, reserve_next
-    from gpuyard.results.naming import folder_name
     from gpuyard.runtime.control_groups import CPU_TIME, MEMORY, check_control_groups
     from gpuyard.runtime.run_view import view_of
     from gpuyard.simulation.compiling import load_kernels
@@ -130,11 +129,7 @@ def run(
         others |= {"tries": tries != TRIES, "leave": leave != LEAVE_S}
         chosen |= {} if jobs_file is None else {"workload": str(jobs_file)}
         check_for_kubernetes(chosen, others)
-        check_writable(out)
-        jobs_file, profiles = Path(chosen["workload"]), tuple(chosen.get("profiles", ()))
-        with reserve_next(out / folder_name(f"kubernetes-{jobs_file.stem}")) as place:
-            found = run_on_kubernetes(jobs_file, profiles, there, place, state, quiet=quiet)
-        _show(found, format, quiet=quiet)
+        _show(run_on_kubernetes(chosen, there, out, state, quiet=quiet), format, quiet=quiet)
         return
     check_elsewhere(there)
     if world is RunWorld.gpu and chosen.get("multiplex", NO_SHARING) != NO_SHARING:

@@ -59,10 +59,23 @@ def check_elsewhere(options: KubeOptions) -> None:
 
 
 def run_on_kubernetes(
-    workload_file: Path, profiles: tuple[str, ...], options: KubeOptions, place: Reservation, state: Path | None, *,
+    chosen: dict[str, Any], options: KubeOptions, out: Path, state: Path | None, *, quiet: bool
+) -> Run:
+    """Submit all jobs, follow them to their ends, and write the run."""
+    from gpuyard.results import check_writable, reserve_next
+    from gpuyard.results.naming import folder_name
+
+    check_writable(out)
+    workload = Path(chosen["workload"])
+    with reserve_next(out / folder_name(f"kubernetes-{workload.stem}")) as place:
+        folder = state or place.target.with_name(f"{place.target.name}-state")
+        return _run(workload, tuple(chosen.get("profiles", ())), options, place, folder, quiet=quiet)
+
+
+def _run(
+    workload_file: Path, profiles: tuple[str, ...], options: KubeOptions, place: Reservation, folder: Path, *,
     quiet: bool,
 ) -> Run:  # fmt: skip
-    """Submit all jobs, follow them to their ends, and write the run."""
     from gpuyard.cli.kube_jobs import api_of
     from gpuyard.kube.jobs.asking import GangTemplate, checkpoints_at, gang_name, pod_template
     from gpuyard.kube.jobs.kube_run import KubeRun, WantedGang
@@ -73,11 +86,10 @@ def run_on_kubernetes(
 
     workload, zoo = read_workload(workload_file), load_zoo(profiles)
     jobs = [workload.job(number) for number in range(len(workload))]
-    common = GangTemplate(
-        pod_template(options.image, options.template), checkpoints_at(options.checkpoints), options.namespace
-    )
-    folder, names = state or place.target.with_name(f"{place.target.name}-state"), tuple(map(gang_name, jobs))
+    kept = checkpoints_at(options.checkpoints)
+    common = GangTemplate(pod_template(options.image, options.template), kept, options.namespace)
     common.gangs(jobs)  # refused before anybody is asked
+    names = tuple(map(gang_name, jobs))
     known = find_state(folder, options.namespace, names)
     mine = known or new_state(options.namespace, names)
     wanted = [WantedGang(job, thing) for job, thing in zip(jobs, common.gangs(jobs, mine.labels), strict=True)]

@@ -168,7 +168,7 @@ def _our_gpus(annotations: Mapping[str, Any]) -> tuple[YardGpu, ...]:
             YardGpu(int(each["index"]), str(each["kind"]), int(each["memory_gib"]), bool(each["healthy"]))
             for each in found
         ]
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return ()
     return _in_order(gpus)
 
@@ -177,7 +177,7 @@ def _their_gpus(annotations: Mapping[str, Any]) -> tuple[YardGpu, ...]:
     found = _listed(annotations.get(names.THEIR_GPU_INFO))
     try:
         return _in_order([YardGpu(int(each["UID"]), "", int(each["MemCapacity"])) for each in found])
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return ()
 
 
@@ -205,7 +205,7 @@ def _in_order(gpus: list[YardGpu]) -> tuple[YardGpu, ...]:
 def _listed(written: Any) -> list[Any]:
     try:
         found = json.loads(written or "[]")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, RecursionError):
         return []
     return found if isinstance(found, list) else []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -62,6 +64,22 @@ def list_pod_devices(socket: Path) -> PodDevices | None:
             return None
     found = {f"{pod.namespace}/{pod.name}": _ours(pod) for pod in answer.pod_resources}
     return {name: containers for name, containers in found.items() if containers}
+
+
+def write_pod_devices(file: Path, devices: PodDevices) -> None:
+    """Note what pods have: a kubelet is asked by its plugin alone, which knows when it may be."""
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    beside.write_text(json.dumps(devices))
+    beside.replace(file)
+
+
+def read_pod_devices(file: Path) -> PodDevices:
+    """What was noted; nothing where nothing is there yet."""
+    try:
+        noted = json.loads(file.read_text())
+        return {name: [HeldDevices(resource, tuple(ids)) for resource, ids in held] for name, held in noted.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def _ours(pod: Any) -> list[HeldDevices]:

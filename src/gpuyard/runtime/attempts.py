@@ -26,7 +26,7 @@ class Attempts(Settling):
     """All processes of all jobs."""
 
     measured: Callable[[JobRecord, RankProgress, float], None] = lambda _record, _told, _now: None
-    """Hears what a process has measured under the terms that hold."""
+    """Hears what a process has told, once it is taken in."""
 
     def joined(self, node: str, running: Iterable[RankProgress], exits: Iterable[RankExit], now: float) -> None:
         """An agent is there, with these processes; those of an attempt that nobody knows are ended."""
@@ -85,8 +85,7 @@ class Attempts(Settling):
             self._end_if_apart(record, attempt)
         record.done_steps = max(attempt.step, record.saved_steps)
         self._extend(record, attempt, now)
-        if told.terms == attempt.terms or told.said:
-            self.measured(record, told, now)
+        self.measured(record, told, now)
 
     def _end_if_apart(self, record: JobRecord, attempt: Attempt) -> None:
         """Nobody has done a step yet: processes that do not go on at the same one are not let go on."""

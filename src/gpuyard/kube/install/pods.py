@@ -16,8 +16,11 @@ KUBELET = "/var/lib/kubelet"
 DEVICES = "/host/dev"
 ALIVE = "/tmp/alive"  # noqa: S108 - each pod's own
 UNPRIVILEGED = 65532
-PROBE_S, ALIVE_S = 15, 90
-"""How often a kubelet looks at the heartbeat of a part, and how old it may be."""
+READY_S, LIVES_S, ALIVE_S = 15, 60, 90
+"""How often a kubelet looks at the heartbeat of a part, which starts a program each time, and how old it may be.
+
+A part must not be ended because a busy node is slow to look: ended while its kubelet admits a pod, it costs that pod.
+"""
 Places = Mapping[str, tuple[JsonObject, str, bool]]
 """Volumes by their names: what each is, where it is mounted, whether it may be written."""
 
@@ -92,13 +95,10 @@ def plugin(values: Values) -> JsonObject:
 
 
 def node_daemon(values: Values) -> JsonObject:
-    """What tasks of a node speak with: it sees their folder, and at the kubelet's socket which pods they are."""
+    """What tasks of a node speak with: it sees their folder, in which the device plugin says which pods they are."""
     container = _on_node("node", values, ["kube", "node", *_gpus(values), "--tasks", values.tasks])
     container["env"] = [_from_pod("NODE_NAME", "spec.nodeName"), *container["env"]]
-    places: Places = {
-        "tasks": _folder(values.tasks, writable=True),
-        "pod-resources": _folder(f"{KUBELET}/pod-resources", "Directory"),
-    }
+    places: Places = {"tasks": _folder(values.tasks, writable=True)}
     return _pod(values, NODE, container, places, speaks_with_api=True) | _each_node(values)
 
 
@@ -119,14 +119,14 @@ def _gpus(values: Values) -> list[str]:
 def _on_node(name: str, values: Values, arguments: Sequence[str]) -> JsonObject:
     """A container that tells by a heartbeat that it works."""
 
-    def looks() -> JsonObject:
+    def looks(period_s: int) -> JsonObject:
         command = [*values.command, "kube", "alive", ALIVE, "--within", f"{ALIVE_S}"]
-        return {"exec": {"command": command}, "periodSeconds": PROBE_S, "timeoutSeconds": PROBE_S}
+        return {"exec": {"command": command}, "periodSeconds": period_s, "timeoutSeconds": period_s}
 
     return {
         **_container(name, values.image, values, [*values.command, *arguments, "--heartbeat", ALIVE]),
-        "livenessProbe": {**looks(), "initialDelaySeconds": ALIVE_S, "failureThreshold": 4},
-        "readinessProbe": looks(),
+        "livenessProbe": {**looks(LIVES_S), "initialDelaySeconds": ALIVE_S, "failureThreshold": 5},
+        "readinessProbe": looks(READY_S),
         "resources": {"requests": {"cpu": "20m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}},
     }
 

@@ -14,7 +14,7 @@ from gpuyard.kube.client.node_pods import pods_of_node
 from gpuyard.kube.node.gpu_objects import GpuObjects
 from gpuyard.kube.node.node_tasks import NodeTasks
 from gpuyard.kube.node.task_objects import TaskObjects
-from gpuyard.kube.pod_devices import list_pod_devices
+from gpuyard.kube.pod_devices import read_pod_devices
 from gpuyard.sharing.task_tuning import NodeTuning
 
 STEP_S = 0.5
@@ -30,7 +30,7 @@ class ClusterSync:
         self,
         api: Api,
         node: str,
-        pod_resources: Path,
+        pod_devices: Path,
         tasks: NodeTasks,
         tuning: NodeTuning,
         task_objects: TaskObjects,
@@ -38,7 +38,7 @@ class ClusterSync:
         clock: Callable[[], float],
         say: Callable[[str], None],
     ) -> None:
-        self._api, self._node, self._pod_resources = api, node, pod_resources
+        self._api, self._node, self._pod_devices = api, node, pod_devices
         self._tasks, self._tuning, self._clock, self._say = tasks, tuning, clock, say
         self._task_objects, self._gpu_objects = task_objects, gpu_objects
         self._listed_at: float | None = None
@@ -86,5 +86,5 @@ class ClusterSync:
         self._listed_at = now
         pods = pods_of_node(self._api, self._node)
         if unknown:
-            self._tasks.resolve(list_pod_devices(self._pod_resources) or {}, {pod.full_name: pod for pod in pods})
+            self._tasks.resolve(read_pod_devices(self._pod_devices), {pod.full_name: pod for pod in pods})
         self._tasks.pods_are(pods)

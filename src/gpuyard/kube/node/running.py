@@ -41,8 +41,8 @@ class NodeSettings:
     """What the daemon itself keeps of them."""
     batch_socket: Path
     steps_socket: Path
-    pod_resources: Path
-    """The socket by which the kubelet says which pod has what."""
+    pod_devices: Path
+    """What the device plugin notes of pods: which has what."""
 
 
 class NodeDaemon:
@@ -69,7 +69,7 @@ class NodeDaemon:
         self.task_objects = TaskObjects(api, settings.node, self.tasks, writer, stamp)
         self.gpu_objects = GpuObjects(api, settings.node, gpus, writer, stamp)
         self.sync = ClusterSync(
-            api, settings.node, settings.pod_resources, self.tasks, self.tuning, self.task_objects, self.gpu_objects,
+            api, settings.node, settings.pod_devices, self.tasks, self.tuning, self.task_objects, self.gpu_objects,
             clock, say,
         )  # fmt: skip
         self.following = Following(

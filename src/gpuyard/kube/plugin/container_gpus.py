@@ -14,7 +14,7 @@ from gpuyard.kube.objects import YardGpu
 from gpuyard.kube.task_records import TaskRecords
 
 IN_POD = Path("/opt/gpuyard")
-RECORDS, SOCKETS, NOTES = "records", "sockets", "notes"
+RECORDS, SOCKETS, NOTES, POD_DEVICES = "records", "sockets", "notes", "pods.json"
 TASK_SOCKET, STEPS_SOCKET = "tasks.sock", "steps.sock"
 
 

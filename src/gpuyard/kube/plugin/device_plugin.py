@@ -21,7 +21,7 @@ from gpuyard.kube.objects import GpuPod, YardGpu, write_gpus
 from gpuyard.kube.plugin.given_out import QUIET_S, GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import KUBELET_SOCKET, PLUGIN_SERVICE, REGISTER, VERSION, plugin_messages
 from gpuyard.kube.plugin.service import DeviceSource, GpusNow, PluginService
-from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices
+from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices, write_pod_devices
 
 REGISTER_S = 10.0
 LOOK_S, SOON_S = 1.0, 0.1
@@ -42,6 +42,8 @@ class PluginSettings:
     """A file with the numbers of GPUs that nobody shall get, separated by commas."""
     heartbeat: Path | None = None
     """A file that is renewed as long as the kubelet can be served."""
+    noted: Path | None = None
+    """A file in which the node daemon finds which pod has what."""
     quiet_s: float = QUIET_S
     """The kubelet is asked what it gave out only when it has asked nothing for so long."""
 
@@ -70,6 +72,7 @@ class DevicePlugin:
         self._told: str | None = None
         self._given_out = GivenOut(settings.quiet_s, clock)
         self._devices: PodDevices = {}
+        self._noted: PodDevices | None = None
         self._next_look = self._next_beat = 0.0
         self._over = threading.Event()
 
@@ -91,6 +94,9 @@ class DevicePlugin:
         if self._now.set(self._present()):
             self._say(f"GPUs are now: {write_gpus(self._now.gpus)}")
         devices = self._given_out.look(partial(list_pod_devices, self._settings.pod_resources))
+        if devices is not None and devices != self._noted and self._settings.noted is not None:
+            write_pod_devices(self._settings.noted, devices)
+            self._noted = devices
         kubelet = _identity(self._settings.folder / KUBELET_SOCKET)
         if kubelet is not None and (kubelet != self._kubelet or not self._sockets_are_there()):
             self._kubelet = kubelet if self._register_all() else None
