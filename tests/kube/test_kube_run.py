@@ -14,11 +14,11 @@ from tests.kube.gang_yard import FOLDER, DirectApi, GangYard
 
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Job
-from gpuyard.kube.jobs.asking import GangTemplate, pod_template
 from gpuyard.kube.jobs.gang_telling import news
-from gpuyard.kube.jobs.kube_run import KubeRun, WantedGang
-from gpuyard.kube.jobs.run_state import KubeRunState, begin_state, end_state, find_state, new_state
 from gpuyard.kube.resources.training_job import GangStatus
+from gpuyard.kube.runs.asking import GangTemplate, pod_template
+from gpuyard.kube.runs.kube_run import KubeRun, WantedGang
+from gpuyard.kube.runs.run_state import KubeRunState, begin_state, end_state, find_state, new_state
 from gpuyard.profiles import load_zoo
 from gpuyard.reports.job_times import job_times
 from gpuyard.results import Run
@@ -288,9 +288,12 @@ def test_each_turn_of_a_gang_is_told_once(before: GangStatus, now: GangStatus, t
 
 def test_events_about_a_gang_that_is_preempted_are_those_of_its_training_job() -> None:
     yard = yard_of()
-    tell = yard.events
+
+    def tell() -> None:
+        yard.events.step()
+
     for at in range(0, 800, 15):
-        yard.clock.at(float(at), tell.step)
+        yard.clock.at(float(at), tell)
     follow(yard, run_in(yard, [*JOBS, replace(JOBS[2], job_id="wrong", gpus=1, arrival_s=0.0)]))
     yard.crashes["wrong"] = "no such file"
     yard.run(until=800.0, all_over=False)

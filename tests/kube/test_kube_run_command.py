@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import Result
 from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import gpus
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from gpuyard.cli import app
 from gpuyard.core.errors import InputError
@@ -39,7 +38,7 @@ FAST_S = 0.1
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiStandIn]:
-    monkeypatch.setattr("gpuyard.kube.jobs.kube_run.LOOK_S", FAST_S)
+    monkeypatch.setattr("gpuyard.kube.runs.kube_run.LOOK_S", FAST_S)
     with api_server() as found:
         found.moment = lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         for each in definitions():
@@ -137,7 +136,12 @@ def test_ctrl_c_cancels_and_writes_a_run_that_is_incomplete(
     server: ApiStandIn, words: list[str], tmp_path: Path
 ) -> None:
     with deciding(server), kubelet(server, ends=False) as runs:
-        waiter = threading.Thread(target=lambda: (runs.wait(60), os.kill(os.getpid(), signal.SIGINT)), daemon=True)
+
+        def interrupt() -> None:
+            runs.wait(60)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        waiter = threading.Thread(target=interrupt, daemon=True)
         waiter.start()
         done = invoke(*words, "--state", str(tmp_path / "state"))
         waiter.join()

@@ -49,8 +49,8 @@ def submit(
 
     from gpuyard.core.errors import InputError
     from gpuyard.core.workload import Job
-    from gpuyard.kube.jobs.asking import GangTemplate, checkpoints_at, pod_template
     from gpuyard.kube.resources.training_job import TRAINING_JOBS
+    from gpuyard.kube.runs.asking import GangTemplate, checkpoints_at, pod_template
 
     given = words or []
     if len(given) == 1 and Path(given[0]).suffix in (".yaml", ".yml", ".parquet"):

@@ -16,7 +16,7 @@ from gpuyard.cli.output import say
 from gpuyard.cli.run_screen import RunScreen
 
 if TYPE_CHECKING:
-    from gpuyard.kube.jobs.kube_run import KubeRun
+    from gpuyard.kube.runs.kube_run import KubeRun
     from gpuyard.results import Run
     from gpuyard.results.reservation import Reservation
     from gpuyard.runtime.run_view import RunView
@@ -77,9 +77,9 @@ def _run(
     quiet: bool,
 ) -> Run:  # fmt: skip
     from gpuyard.cli.kube_jobs import api_of
-    from gpuyard.kube.jobs.asking import GangTemplate, checkpoints_at, gang_name, pod_template
-    from gpuyard.kube.jobs.kube_run import KubeRun, WantedGang
-    from gpuyard.kube.jobs.run_state import begin_state, end_state, find_state, new_state
+    from gpuyard.kube.runs.asking import GangTemplate, checkpoints_at, gang_name, pod_template
+    from gpuyard.kube.runs.kube_run import KubeRun, WantedGang
+    from gpuyard.kube.runs.run_state import begin_state, end_state, find_state, new_state
     from gpuyard.profiles import load_zoo
     from gpuyard.runtime.run_folder import run_of
     from gpuyard.traces import read_workload
@@ -114,7 +114,7 @@ def _run(
 
 
 def _follow(run: KubeRun, *, quiet: bool) -> None:
-    from gpuyard.kube.jobs.kube_run import LOOK_S
+    from gpuyard.kube.runs.kube_run import LOOK_S
 
     with _told_to_end(run) as (news, left), RunScreen(lambda: _answered(run.view()), quiet=quiet):
         run.step()

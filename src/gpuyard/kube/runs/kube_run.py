@@ -15,10 +15,10 @@ from gpuyard.kube.amounts import BesideGpus, made_s
 from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.jobs.job_statuses import kept_record
 from gpuyard.kube.jobs.nodes import GangNode, cluster_of, gang_nodes, read_kube_node
-from gpuyard.kube.jobs.run_outcome import Rows, happened
-from gpuyard.kube.jobs.run_state import RUN_LABEL, KubeRunState
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.resources.training_job import TRAINING_JOBS, TrainingJob, job_id
+from gpuyard.kube.runs.run_outcome import Rows, happened
+from gpuyard.kube.runs.run_state import RUN_LABEL, KubeRunState
 from gpuyard.kube.views.gangs import listed, newest_steps
 from gpuyard.policies.jobs import build_jobs
 from gpuyard.profiles import Zoo
