@@ -97,6 +97,41 @@ def test_jobs_are_submitted_when_they_arrive_and_all_that_happens_to_them_is_in_
     assert times.row(by_predicate=pl.col("job_id") == "7", named=True)["hand_over"] > 0
 
 
+def test_the_clock_of_a_run_begins_with_it() -> None:
+    yard = yard_of()
+    found: list[KubeRun] = []
+
+    def begin() -> None:
+        found.append(run_in(yard, JOBS[2:]))
+        follow(yard, found[0])
+
+    yard.clock.at(600.0, begin)
+    yard.run(until=1600.0, all_over=False)
+    run = written(found[0])
+    (job,) = run.jobs.iter_rows(named=True)
+    (span,) = run.timeline.iter_rows(named=True)
+    (attempt,) = run["attempts"].iter_rows(named=True)
+    assert 400 <= job["start_s"] == attempt["start_s"] == span["start_s"] < 500
+    assert span["end_s"] == attempt["end_s"] <= job["finish_s"] < 600
+
+
+def test_a_job_that_an_earlier_request_creates_late_is_its_own() -> None:
+    yard = yard_of()
+    run = run_in(yard, JOBS[:1])
+    other = run_in(yard, JOBS[:1], state=run.state)
+    late = [True]
+
+    def fails(_method: str, path: str) -> int | None:
+        if path.partition("?")[0].endswith("/trainingtasks") and late.pop() if late else False:
+            other.step()  # between the look at jobs and what is submitted by it
+        return None
+
+    yard.server.fails = fails
+    run.step()
+    run.step()
+    assert [each.state for each in run.records()] == [JobState.WAITING]
+
+
 def test_ctrl_c_lets_jobs_save_and_leave_and_submits_no_more() -> None:
     yard = yard_of()
     run = run_in(yard)
