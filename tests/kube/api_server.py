@@ -44,6 +44,8 @@ class ApiStandIn:
         self.late: list[tuple[str, str, Json]] = []
         """Requests that were not carried out yet, though nobody waits for their answers."""
         self.port = 0
+        self.moment: Callable[[], str] | None = None
+        """What is written into objects as the time at which they were created; None: nothing is."""
         self.graceful = False
         """Whether pods that are on a node stay until their node has ended them."""
 
@@ -155,6 +157,8 @@ class ApiStandIn:
         custom = definition_for(path, self.objects)
         fresh = stored(custom, None, body, status=False) if custom else deepcopy(body)
         fresh["metadata"].setdefault("uid", f"uid-{self.version + 1}")
+        if self.moment is not None:
+            fresh["metadata"].setdefault("creationTimestamp", self.moment())
         if "/pods/" in path:
             fresh.setdefault("status", {"phase": "Pending"})
         return 201, self._note("ADDED", path, fresh)

@@ -12,8 +12,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+from urllib.parse import parse_qs
 
-from tests.kube.api_server import ApiStandIn
+from tests.kube.api_server import ApiStandIn, selection
 from tests.kube.builders import gpus
 from tests.runtime.virtual_yard import VirtualClock
 
@@ -21,6 +22,7 @@ from gpuyard.kube import names
 from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.client.following import ListFollower
+from gpuyard.kube.events import EventRecorder
 from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.jobs.controller import GangController, JobSettings
 from gpuyard.kube.jobs.gang_pods import ATTEMPT_LABEL, JOB_LABEL, MASTER, RANK_LABEL
@@ -61,7 +63,8 @@ class DirectApi(Api):
         failure = self._stand_in.fails(method, path)
         if failure:
             raise ApiError(failure, "it failed")
-        status, answer = self._stand_in.answer(method, path.partition("?")[0], deepcopy(dict(body or {})))
+        where, _, query = path.partition("?")
+        status, answer = self._stand_in.answer(method, where, deepcopy(dict(body or {})), selection(parse_qs(query)))
         if failure == 0:
             raise ApiError(0, "the answer is lost")
         if dies:
@@ -86,6 +89,7 @@ class GangYard:
     def __post_init__(self) -> None:
         self.server = ApiStandIn()
         self.server.graceful = True
+        self.server.moment = lambda: _moment(self.clock.now())
         for each in definitions():
             self.server.put(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{each['metadata']['name']}", each)
         self.saved: dict[str, int] = {}
@@ -112,7 +116,10 @@ class GangYard:
         settings = JobSettings(
             resolve(self.policy), load_zoo(), self.round_s, dict(self.quotas), self.leave_s, beat_s=5.0
         )  # fmt: skip
-        self.controller = GangController(self.api, self.state, settings, self.said.append, self.clock)
+        self.events = EventRecorder(self.api, self.said.append, clock=self.clock.now, wall=self.clock.now)
+        self.controller = GangController(
+            self.api, self.state, settings, self.said.append, self.clock, events=self.events
+        )
         self._lists: list[tuple[str, tuple[ListFollower, ...]]] = [
             ("/api/v1/nodes", (self.state.of_nodes, self.controller.of_nodes)),
             ("/api/v1/pods", (self.state.of_pods, self.controller.of_pods)),
@@ -188,7 +195,7 @@ class GangYard:
             "metadata": {"name": name},
             "spec": wanted,
         }
-        thing["metadata"] |= {"namespace": "lab", "creationTimestamp": _moment(self.clock.now())}
+        thing["metadata"]["namespace"] = "lab"
         status, answer = self.server.answer("POST", f"{FOLDER}/trainingjobs", thing)
         assert status == 201, answer
 

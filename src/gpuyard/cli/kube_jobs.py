@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from contextlib import closing
+from math import nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ from gpuyard.cli.output import Format, emit, say
 if TYPE_CHECKING:
     from gpuyard.core.workload import Job
     from gpuyard.kube.client.api import Api
-    from gpuyard.kube.json_objects import JsonObject
 
 InNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the jobs.")]
 COLUMNS = ("job", "phase", "gpus", "model", "step", "total_steps", "attempt", "places", "reason")
@@ -47,10 +46,10 @@ def submit(
 
     Refuses all of them if one could not be asked for. When jobs arrive is when they are submitted.
     """
-    from dataclasses import replace
 
     from gpuyard.core.errors import InputError
     from gpuyard.core.workload import Job
+    from gpuyard.kube.jobs.asking import GangTemplate, checkpoints_at, pod_template
     from gpuyard.kube.resources.training_job import TRAINING_JOBS
 
     given = words or []
@@ -59,13 +58,13 @@ def submit(
     elif given:
         if not name:
             raise InputError("is missing", field="name", hint="Give --name NAME, by which the job is found again")
-        job = Job(name, 0.0, gpus, model, tenant=tenant, priority=priority, command=shlex.join(given))
-        jobs = [job if iterations is None else replace(job, iterations=iterations)]
+        work = nan if iterations is None else iterations
+        jobs = [Job(name, 0.0, gpus, model, work, tenant=tenant, priority=priority, command=shlex.join(given))]
     else:
         raise InputError("nothing is to be submitted", hint="Name a workload file, or a command behind --")
-    pods, kept = _template(image, template), _checkpoints(checkpoints)
-    made = [_object(job, pods, kept, namespace) for job in jobs]
-    with _api(kubeconfig) as api:
+    common = GangTemplate(pod_template(image, template), checkpoints_at(checkpoints), namespace)
+    made = common.gangs(jobs)
+    with api_of(kubeconfig) as api:
         for thing in made:
             api.post(TRAINING_JOBS.folder(namespace), thing)
             say(f"submitted: {namespace}/{thing['metadata']['name']}")
@@ -78,61 +77,6 @@ def _of_workload(path: Path) -> list[Job]:
     return [workload.job(number) for number in range(len(workload))]
 
 
-def _object(job: Job, pods: JsonObject, kept: Any, namespace: str) -> JsonObject:
-    from copy import deepcopy
-
-    from gpuyard.core.errors import InputError
-    from gpuyard.kube.resources.training_job import TRAINING_JOBS, job_of, wanted_of
-    from gpuyard.runtime.new_jobs import words
-
-    template = deepcopy(pods)
-    first = template["spec"]["containers"][0]
-    command = words(job)
-    if command:
-        first["command"] = list(command)
-    elif not first.get("command") and not first.get("args"):
-        rule, hint = "is missing: nothing would train in its pods", "State a command for it, or in --template"
-        raise InputError(rule, field=f"command of job {job.job_id}", hint=hint)
-    name = re.sub(r"[^a-z0-9-]+", "-", str(job.job_id).lower()).strip("-")
-    name = f"job-{name}" if name.isdecimal() else name
-    made = TRAINING_JOBS.new(name, wanted_of(job, template, kept), namespace=namespace)
-    job_of(TRAINING_JOBS.read(made), 0.0)  # what its controller would refuse is refused here, before anything is made
-    return made
-
-
-def _template(image: str, file: Path | None) -> JsonObject:
-    import yaml
-
-    from gpuyard.core.errors import InputError
-
-    if file is None:
-        if not image:
-            raise InputError("is missing", field="image", hint="Give --image IMAGE, or --template FILE")
-        return {"spec": {"containers": [{"name": "train", "image": image}]}}
-    try:
-        found = yaml.safe_load(file.read_text())
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
-    except yaml.YAMLError as error:
-        raise InputError(f"is not YAML: {error}", file=file) from None
-    containers = found.get("spec", {}).get("containers") if isinstance(found, dict) else None
-    if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
-        raise InputError("must be a template of pods with a container", file=file, field="spec.containers")
-    if image:
-        containers[0]["image"] = image
-    return dict(found)
-
-
-def _checkpoints(where: str) -> Any:
-    from gpuyard.kube.resources.training_job import CheckpointsWanted
-
-    if not where:
-        return None
-    if where.startswith("/"):
-        return CheckpointsWanted(volume={"hostPath": {"path": where, "type": "DirectoryOrCreate"}})
-    return CheckpointsWanted(volume={"persistentVolumeClaim": {"claimName": where}})
-
-
 def jobs(
     namespace: Annotated[
         str, typer.Option("--namespace", "-n", metavar="NAME", help="Of this namespace alone. [all]")
@@ -143,7 +87,7 @@ def jobs(
     """List gangs of pods: how far each is, where, and why not."""
     from gpuyard.kube.views.gangs import gang_rows
 
-    with _api(kubeconfig) as api:
+    with api_of(kubeconfig) as api:
         rows = gang_rows(api, namespace)
     if format == Format.table and not rows:
         say("There are no TrainingJobs: 'gpuyard kube submit' makes them.")
@@ -164,14 +108,15 @@ def cancel(
     from gpuyard.kube.views.gangs import find_gang
 
     space, _, name = job.rpartition("/")
-    with _api(kubeconfig) as api:
+    with api_of(kubeconfig) as api:
         if find_gang(api, space or namespace, name) is None:
             raise InputError("is not a TrainingJob of this cluster", field="job", value=f"{space or namespace}/{name}")
         api.patch(TRAINING_JOBS.path(name, space or namespace), {"spec": {"cancelled": True}})
     say(f"{space or namespace}/{name} is to leave")
 
 
-def _api(kubeconfig: Path | None) -> closing[Api]:
+def api_of(kubeconfig: Path | None) -> closing[Api]:
+    """The cluster's API server, for people: it may take its time."""
     from gpuyard.kube.client.access import find_access
     from gpuyard.kube.client.api import PATIENT_S, Api
 

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpuyard.cli.kube_parts import Kubeconfig
 from gpuyard.cli.output import Format, emit, say
+from gpuyard.cli.run_kubernetes import KubeOptions, check_elsewhere, check_for_kubernetes, run_on_kubernetes
 from gpuyard.cli.run_screen import RunScreen
 from gpuyard.cli.simulate import COLUMNS
 from gpuyard.cli.simulation_options import given, with_simulation_options
@@ -47,6 +49,7 @@ SIMULATED_ONLY = (
     "start_cost",
 )
 """Options of a simulation that real jobs have no use for."""
+TRIES, LEAVE_S = 3, 30.0
 BEATS_A_ROUND = 20
 SHORTEST_BEAT_S, LONGEST_BEAT_S = 0.05, 1.0
 SHORTEST_LEASE_S = 60.0
@@ -59,6 +62,7 @@ class Where(StrEnum):
 
     local = "local"
     ray = "ray"
+    kubernetes = "kubernetes"
 
 
 class RunWorld(StrEnum):
@@ -77,7 +81,9 @@ def run(
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where the run keeps what it must not lose. [OUT/RUN-state]")
     ] = None,
-    on: Annotated[Where, typer.Option(help="Which machines: this one, or the nodes of a Ray cluster.")] = Where.local,
+    on: Annotated[
+        Where, typer.Option(help="Which machines: this one, the nodes of a Ray cluster, or a cluster with gpuyard.")
+    ] = Where.local,
     world: Annotated[
         RunWorld, typer.Option(help="Emulated GPUs, or this machine's own (gpu), for jobs with commands.")
     ] = RunWorld.emulated,
@@ -85,8 +91,18 @@ def run(
         list[Path] | None,
         typer.Option(metavar="DIR", help="A control group of yours: holds jobs to memory and CPU time. Repeatable."),
     ] = None,
-    tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a job is given up.")] = 3,
-    leave: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to save and leave.")] = 30.0,
+    tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a job is given up.")] = TRIES,
+    leave: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="Time to save and leave.")] = LEAVE_S,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="On Kubernetes: the image of each pod.")] = "",
+    template: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="On Kubernetes: a template of pods, as in a Deployment; YAML.")
+    ] = None,
+    checkpoints: Annotated[
+        str,
+        typer.Option(metavar="CLAIM|/FOLDER", help="On Kubernetes: a volume claim, or a folder of every node."),
+    ] = "",
+    namespace: Annotated[str, typer.Option(metavar="NAME", help="On Kubernetes: where the jobs are.")] = "default",
+    kubeconfig: Kubeconfig = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress and no notes.")] = False,
     format: Annotated[Format, typer.Option(help="How to print the result.")] = Format.table,
     **values: Any,
@@ -95,6 +111,7 @@ def run(
 
     Takes what simulate takes. Jobs name their command, or only a model, which then is emulated. Without a workload it
     waits for jobs that are submitted. Ctrl-C lets all jobs save and leave; with the same --state it goes on from there.
+    On Kubernetes, jobs are TrainingJobs of a cluster, whose gpuyard decides, and Ctrl-C cancels them.
     """
     from gpuyard.core.errors import InputError
     from gpuyard.core.kernel import NOTICE
@@ -106,14 +123,23 @@ def run(
     from gpuyard.simulation.study import run_name
 
     chosen = given(values)
+    there = KubeOptions(image, template, checkpoints, namespace, kubeconfig)
+    if on is Where.kubernetes:
+        others = {"speed": speed != 1.0, "world": world is RunWorld.gpu, "control_group": bool(control_group)}
+        others |= {"tries": tries != TRIES, "leave": leave != LEAVE_S}
+        chosen |= {} if jobs_file is None else {"workload": str(jobs_file)}
+        check_for_kubernetes(chosen, others)
+        _show(run_on_kubernetes(chosen, there, out, state, quiet=quiet), format, quiet=quiet)
+        return
+    check_elsewhere(there)
     if world is RunWorld.gpu and chosen.get("multiplex", NO_SHARING) != NO_SHARING:
         rule = "is for emulated GPUs, which hold each job to its memory"
         raise InputError(rule, field="multiplex", value=chosen["multiplex"], hint="Leave --world gpu away")
-    there = _gpus_of_machine(chosen, speed, on) if world is RunWorld.gpu else []
+    own = _gpus_of_machine(chosen, speed, on) if world is RunWorld.gpu else []
     if on is Where.ray and "cluster" not in chosen:
         chosen["cluster"] = _cluster_of_ray(state)
     held = check_control_groups(control_group or [])
-    inputs = _inputs(chosen, jobs_file, there)
+    inputs = _inputs(chosen, jobs_file, own)
     check_writable(out)
     NOTICE.quiet = quiet
     load_kernels(inputs.policy)  # now, as no decision may wait for a compiler once the run's clock goes
@@ -137,6 +163,11 @@ def run(
             found = _made(inputs, scheduler, timing).save(place)
         scheduler.written()
         scheduler.close()
+    _show(found, format, quiet=quiet)
+
+
+def _show(found: Run, format: Format, *, quiet: bool) -> None:
+    """Print what became of a run."""
     emit([found.summary | {"world": found.world}], format, columns=COLUMNS if format == Format.table else None)
     if format == Format.table and not quiet:
         say(f"run: {found.path}")

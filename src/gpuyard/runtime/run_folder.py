@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,25 +27,55 @@ def make_run(
 
     `shares` says that a multiplex policy puts jobs on one GPU.
     """
-    records = list(world.records.values())
+    figures = {"decisions": world.decisions, "decision_lag_s": float(np.mean(world.lags_s)) if world.lags_s else 0.0}
+    happened = Happened(
+        list(world.records.values()), world.cluster, world.rows, world.rules.recorded_on, world.clock.speed, figures
+    )  # fmt: skip
+    return run_of(happened, zoo, policy=policy, load=load, timing=timing, kind=kind, shares=shares, **further)
+
+
+@dataclass(frozen=True)
+class Happened:
+    """What is known of a run of real jobs, whoever ran them."""
+
+    records: list[JobRecord]
+    cluster: Cluster
+    rows: Callable[[str], list[dict[str, Any]]]
+    """Of a table of what happened, all that is known."""
+    recorded_on: str | None = None
+    speed: float = 1.0
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    """Of its scheduler."""
+    notes: tuple[str, ...] = ()
+    cut_short: bool = False
+    """Whether somebody has ended it before its jobs were done."""
+
+
+def run_of(
+    happened: Happened, zoo: Zoo, *, policy: str, load: float | None, timing: dict[str, float], kind: str,
+    shares: bool = False, **further: Any,
+) -> Run:  # fmt: skip
+    """The run folder of what happened."""
+    records, cluster = happened.records, happened.cluster
     source = str(further.pop("source", "jobs"))
     workload = Workload.from_jobs([record.job.counted() for record in records], source=source)
-    jobs = _jobs_table(records, workload, world.cluster, zoo, world.rules.recorded_on)
-    timeline, attempts = (_table(world.rows(name), table) for name, table in (("spans", "timeline"), ("attempts",) * 2))
+    jobs = _jobs_table(records, workload, cluster, zoo, happened.recorded_on)
+    texts = any(isinstance(record.job.job_id, str) for record in records)
+    timeline = _table(happened.rows("spans"), "timeline", texts=texts)
+    attempts = _table(happened.rows("attempts"), "attempts", texts=texts)
     end_s = max([float(timeline["end_s"].max() or 0.0), *(record.finish_s or 0.0 for record in records)])  # type: ignore[arg-type]
     cpu_seconds = timing.get("cpu_seconds")
-    summary = summarise(jobs, timeline, world.cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
+    summary = summarise(jobs, timeline, cluster, policy=policy, load=load, end_s=end_s, cpu_seconds=cpu_seconds)
     tables = {"jobs": jobs, "timeline": timeline, "attempts": attempts}
     if shares:
-        tables["shared_gpus"] = _table(world.rows("companies"), "shared_gpus")
-        summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], world.cluster, end_s)
-    info = run_inputs(kind, policy, world.cluster, workload, load=load, **further) | {
+        tables["shared_gpus"] = _table(happened.rows("companies"), "shared_gpus", texts=texts)
+        summary["gpu_use"] = shared_gpu_use(tables["shared_gpus"], cluster, end_s)
+    info = run_inputs(kind, policy, cluster, workload, load=load, **further) | {
         "end_s": end_s,
-        "decisions": world.decisions,
-        "decision_lag_s": float(np.mean(world.lags_s)) if world.lags_s else 0.0,
-        "speed": world.clock.speed,
-        "complete": all(record.state.over for record in records),
-        "notes": _notes(records),
+        **happened.figures,
+        "speed": happened.speed,
+        "complete": all(record.state.over for record in records) and not happened.cut_short,
+        "notes": [*happened.notes, *_notes(records)],
         "machine": {"python": platform.python_version(), "system": platform.platform()},
         "timing": timing,
     }
@@ -100,7 +132,7 @@ def _jobs_table(
     return pl.DataFrame(rows, schema_overrides={"finish_s": pl.Float64(), "start_s": pl.Float64()})
 
 
-def _table(found: list[dict[str, Any]], table: str) -> pl.DataFrame:
+def _table(found: list[dict[str, Any]], table: str, *, texts: bool) -> pl.DataFrame:
+    """A table of rows; `texts` says whether ids of jobs are text."""
     columns = TABLES[table].columns
-    texts = any(isinstance(row.get("job_id"), str) for row in found)
     return pl.DataFrame(found, schema=columns | ({"job_id": pl.String()} if texts else {}), strict=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpuyard.client.control import UNKNOWN
@@ -45,17 +46,19 @@ class RunView:
 def view_of(world: RealCluster, now: float) -> RunView:
     """The run as it is now; those who run come first."""
     records = world.records.values()
-    jobs = sorted(
-        (_job(world, each) for each in records if not each.state.over), key=lambda job: _ORDER.index(job.state)
-    )
-    known = [(job.left_s, job.gpus) for job in jobs if job.left_s is not None]
-    gpus = sum(int(count) for count in world.cluster.node_gpus)
+    jobs = [_job(world, each) for each in records if not each.state.over]
+    return run_view(jobs, len(records), sum(int(count) for count in world.cluster.node_gpus), now)
+
+
+def run_view(jobs: Iterable[JobView], total: int, gpus: int, now: float) -> RunView:
+    """A run of so many jobs, of which these are not over, on so many GPUs."""
+    shown = sorted(jobs, key=lambda job: _ORDER.index(job.state))
+    known = [(job.left_s, job.gpus) for job in shown if job.left_s is not None]
     left_s = max([sum(left * width for left, width in known) / gpus, *(left for left, _ in known)])
-    states = Counter(job.state for job in jobs)
+    states = Counter(job.state for job in shown)
     return RunView(
-        now, states[JobState.RUNNING], states[JobState.WAITING], len(records) - len(jobs), len(records), left_s,
-        tuple(jobs),
-    )  # fmt: skip
+        now, states[JobState.RUNNING], states[JobState.WAITING], total - len(shown), total, left_s, tuple(shown)
+    )
 
 
 def _job(world: RealCluster, record: JobRecord) -> JobView:

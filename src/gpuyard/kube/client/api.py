@@ -22,6 +22,7 @@ IDLE_S, LONGEST_IDLE_S = 5.0, 60.0
 WATCH_S = 240
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+TOO_MANY, SERVER_ERROR = 429, 500
 _BROKEN = (OSError, http.client.HTTPException)
 
 
@@ -32,6 +33,11 @@ class ApiError(GpuyardError):
         super().__init__(text)
         self.status = status
         """Of HTTP; 0 where nobody knows whether the request was carried out."""
+
+    @property
+    def passes(self) -> bool:
+        """Whether the answer may be another one when it is asked again."""
+        return self.status in (0, TOO_MANY) or self.status >= SERVER_ERROR
 
 
 class Api:

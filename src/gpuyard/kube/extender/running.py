@@ -68,8 +68,8 @@ def running_extender(
     api: Api, judge: PodJudge, settings: ExtenderSettings, say: Callable[[str], None]
 ) -> Iterator[ExtenderServer]:
     """An extender that answers until the block ends."""
-    state = ClusterState(say)
-    gangs = GangController(api, state, settings.jobs, say) if settings.jobs is not None else None
+    state, events = ClusterState(say), EventRecorder(api, say)
+    gangs = GangController(api, state, settings.jobs, say, events=events) if settings.jobs is not None else None
     lists: dict[str, ListFollower] = {NODES: state.of_nodes, PODS: state.of_pods}
     if gangs is not None:
         lists |= {NODES: _All((state.of_nodes, gangs.of_nodes)), PODS: _All((state.of_pods, gangs.of_pods))}
@@ -107,7 +107,7 @@ def running_extender(
         """Nobody is bound before it is known which GPUs gangs are to have."""
         return decides() and (gangs is None or gangs.ready)
 
-    events, gpus = EventRecorder(api, say), SharedGpuList()
+    gpus = SharedGpuList()
     telling = Telling(events, state, judge, acts)
     learning = Learning(api, settings.namespace, judge, gpus, acts, say)
     extender = Extender(api, state, judge, leads=acts, telling=telling)

@@ -15,7 +15,9 @@ from gpuyard.core.errors import GpuyardError
 from gpuyard.kube.amounts import made_s
 from gpuyard.kube.client.api import Api
 from gpuyard.kube.client.following import ListFollower
+from gpuyard.kube.events import EventRecorder
 from gpuyard.kube.jobs.gang_pods import PodOfNode, read_pod_of_node
+from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.gang_world import GangWorld, SharedBooks
 from gpuyard.kube.jobs.inbox import Inbox
 from gpuyard.kube.jobs.nodes import KubeNode, read_kube_node
@@ -82,9 +84,10 @@ class GangController:
 
     def __init__(
         self, api: Api, shared: SharedBooks, settings: JobSettings, say: Callable[[str], None],
-        clock: RunClock | None = None,
+        clock: RunClock | None = None, *, events: EventRecorder | None = None,
     ) -> None:  # fmt: skip
         self._api, self._shared, self._settings, self._say = api, shared, settings, say
+        self._telling = GangTelling(events)
         self._clock = clock or DayClock()
         self._nodes: Inbox[KubeNode] = Inbox(read_kube_node)
         self._pods: Inbox[PodOfNode] = Inbox(read_pod_of_node)
@@ -163,6 +166,7 @@ class GangController:
         world = GangWorld(
             self._api, self._shared, nodes, settings.zoo, self._clock, settings.rules, settings.patience,
             launching=launching, leads=leads, say=self._say,
+            telling=self._telling, policy=settings.policy.name,
         )  # fmt: skip
         world.begin(jobs, pods, {f"{task.namespace}/{task.name}": task.status for task in tasks})
         posts.open(world)

@@ -21,6 +21,7 @@ from gpuyard.kube.client.api import Api
 from gpuyard.kube.jobs.amounts import on_nodes, without_resizes
 from gpuyard.kube.jobs.gang_attempts import GangAttempts
 from gpuyard.kube.jobs.gang_pods import GangPod, PodOfNode, exit_of, progress_of
+from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.job_statuses import JobStatuses
 from gpuyard.kube.jobs.nodes import GangNode, KubeNode, cluster_of, gang_nodes
 from gpuyard.kube.jobs.pod_fleet import GpuOfNode, PodFleet
@@ -59,6 +60,7 @@ class GangWorld(RealCluster):
     def __init__(
         self, api: Api, shared: SharedBooks, nodes: Iterable[KubeNode], zoo: Zoo, clock: RunClock, rules: RunRules,
         patience: Patience, *, launching: JobStarts, leads: Callable[[], bool], say: Callable[[str], None],
+        telling: GangTelling, policy: str,
     ) -> None:  # fmt: skip
         self._shared, self._say, self._leads = shared, say, leads
         self._nodes = {each.yard.name: each for each in nodes}
@@ -75,7 +77,7 @@ class GangWorld(RealCluster):
         self._named_alike: dict[str, tuple[TrainingJob, float]] = {}
         """Jobs that wait until the pods of one that had the same name are gone."""
         self._gangs: dict[str, GangNode] = {}
-        self.statuses = JobStatuses(api, leads, clock.now, say)
+        self.statuses = JobStatuses(api, leads, clock.now, say, telling, policy)
         self.fleet = PodFleet(
             api, self.statuses.things, lambda: self.records, self._place,
             lambda gone: self.post(lambda now: self._exit(gone, now)), leave_s=patience.leave_s,

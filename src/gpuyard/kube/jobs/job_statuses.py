@@ -10,6 +10,7 @@ from typing import Any
 from gpuyard.core.errors import GpuyardError
 from gpuyard.core.grants import Grant
 from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.status import conditions_of, known_steps, phase_of, reason_of
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.resources.records import change_to, write_record
@@ -27,9 +28,11 @@ class JobStatuses:
     """A store of jobs (`JobStore`): one TrainingJob for each."""
 
     def __init__(
-        self, api: Api, leads: Callable[[], bool], now: Callable[[], float], say: Callable[[str], None]
-    ) -> None:
+        self, api: Api, leads: Callable[[], bool], now: Callable[[], float], say: Callable[[str], None],
+        telling: GangTelling, policy: str,
+    ) -> None:  # fmt: skip
         self._api, self._leads, self._now, self._say = api, leads, now, say
+        self._telling, self._policy = telling, policy
         self.things: dict[str, TrainingJob] = {}
         """By `namespace/name`, as the API server last showed them."""
         self.words: dict[str, str] = {}
@@ -50,7 +53,7 @@ class JobStatuses:
         if not status.record:
             return record
         try:
-            found = record_from_json({**json.loads(status.record), "job": vars_of(record), "command": record.command})
+            found = kept_record(status, record)
         except (TypeError, KeyError, ValueError, GpuyardError) as error:
             self._say(f"TrainingJob {name} begins anew: its status cannot be understood ({error!r})")
             record.attempts = status.attempt or 0  # so that no pod has the name of an earlier one
@@ -114,6 +117,7 @@ class JobStatuses:
             record.attempts, record.done_steps, record.saved_steps, known_steps(record.total_steps),
             conditions_of(before.conditions, phase, reason, message, self._now()),
             json.dumps(kept, sort_keys=True), tuple(rows["spans"]), tuple(rows["attempts"]),
+            self._policy,
         )  # fmt: skip
 
     def refresh(self, records: Iterable[JobRecord]) -> None:
@@ -143,7 +147,8 @@ class JobStatuses:
                 self._say(f"the status of TrainingJob {record.name} is refused: {error}")
                 return
             raise StoreFullError(f"TrainingJob {record.name} cannot be written: {error}") from None
-        self._written[record.name] = wanted
+        before, self._written[record.name] = self._written.get(record.name, GangStatus()), wanted
+        self._telling.changed(thing, before, wanted)
 
     def refuse(self, thing: TrainingJob, why: str) -> None:
         """Say of a job that it can never run."""
@@ -156,6 +161,12 @@ class JobStatuses:
                 )
             except ApiError as error:
                 self._say(f"TrainingJob {thing.namespace}/{thing.name}: {why}, which cannot be written: {error}")
+            self._telling.changed(thing, thing.status, wanted)
+
+
+def kept_record(status: GangStatus, record: JobRecord) -> JobRecord:
+    """The record of a job that is in a status; raises whatever comes of one that cannot be understood."""
+    return record_from_json({**json.loads(status.record), "job": vars_of(record), "command": record.command})
 
 
 def vars_of(record: JobRecord) -> JsonObject:

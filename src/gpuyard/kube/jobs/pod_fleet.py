@@ -24,7 +24,7 @@ from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, Start
 from gpuyard.runtime.records import Attempt, JobRecord
 from gpuyard.runtime.reports import RankExit, RankProgress
 
-NOT_FOUND, CONFLICT, TOO_MANY, SERVER_ERROR = 404, 409, 429, 500
+CONFLICT = 409
 AT_ONCE_S = 1
 """What a pod that is killed has between SIGTERM and SIGKILL."""
 GpuOfNode = tuple[str, int]
@@ -113,7 +113,7 @@ class PodFleet:
                 self._bind(start, rank, address)
                 start.bound.add(rank)
         except ApiError as error:
-            if _unknown(error):
+            if error.passes:
                 return False
             self._refused(key, start, str(error))
             return False
@@ -194,7 +194,7 @@ class PodFleet:
         try:
             self._api.request("DELETE", pod_path(namespace, name), options)
         except ApiError as error:
-            return not _unknown(error)
+            return not error.passes
         return True
 
     def _tell_lease(self, command: ChangeLease) -> bool:
@@ -206,7 +206,7 @@ class PodFleet:
             try:
                 self._api.patch(TRAINING_TASKS.path(pod.name, pod.namespace), {"spec": wanted})
             except ApiError as error:
-                told = told and not _unknown(error)
+                told = told and not error.passes
         return told
 
     def _sweep(self, job: str, attempt: int) -> None:
@@ -220,8 +220,3 @@ def thing_steps(records: Mapping[str, JobRecord], thing: TrainingJob) -> int | N
     """The steps of a job, if somebody knows them."""
     steps = records[f"{thing.namespace}/{thing.name}"].total_steps
     return steps if steps >= 0 else None
-
-
-def _unknown(error: ApiError) -> bool:
-    """Whether it may be another thing when it is tried again."""
-    return error.status in (0, TOO_MANY) or error.status >= SERVER_ERROR

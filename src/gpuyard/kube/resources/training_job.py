@@ -67,6 +67,7 @@ class GangStatus:
     record: Annotated[str, "All that its controller must know after a restart, as JSON."] = ""
     spans: Annotated[tuple[dict[str, Any], ...], "The newest spans in which it held the same GPUs."] = ()
     attempts: Annotated[tuple[dict[str, Any], ...], "The newest of its attempts that are over."] = ()
+    policy: Annotated[str, "By which order and allocation it was decided last."] = ""
 
 
 TrainingJob = CustomObject[JobWanted, GangStatus]

@@ -14,14 +14,20 @@ NOT_FOUND = 404
 
 def gang_rows(api: Api, namespace: str = "") -> list[dict[str, Any]]:
     """One row for each job, in order of their names; steps are the newest that anybody has told."""
-    jobs = [TRAINING_JOBS.read(each) for each in _listed(api, TRAINING_JOBS.folder(namespace))]
+    jobs = [TRAINING_JOBS.read(each) for each in listed(api, TRAINING_JOBS.folder(namespace))]
+    steps = newest_steps(api, namespace)
+    return [_row(each, steps.get(job_id(each), 0)) for each in sorted(jobs, key=job_id)]
+
+
+def newest_steps(api: Api, namespace: str = "") -> dict[str, int]:
+    """By job, how far its furthest process is, as their nodes have heard."""
     steps: dict[str, int] = {}
-    for each in _listed(api, TRAINING_TASKS.folder(namespace)):
+    for each in listed(api, TRAINING_TASKS.folder(namespace)):
         task = TRAINING_TASKS.read(each)
         if task.spec.job and task.status.step is not None:
             name = f"{task.namespace}/{task.spec.job}"
             steps[name] = max(steps.get(name, 0), task.status.step)
-    return [_row(each, steps.get(job_id(each), 0)) for each in sorted(jobs, key=job_id)]
+    return steps
 
 
 def _row(thing: TrainingJob, newest: int) -> dict[str, Any]:
@@ -42,9 +48,10 @@ def _row(thing: TrainingJob, newest: int) -> dict[str, Any]:
     }
 
 
-def _listed(api: Api, folder: str) -> list[dict[str, Any]]:
+def listed(api: Api, folder: str, **query: str) -> list[dict[str, Any]]:
+    """All objects of a kind; InputError where the cluster does not know it."""
     try:
-        return list(api.get(folder).get("items") or [])
+        return list(api.get(folder, **query).get("items") or [])
     except ApiError as error:
         if error.status == NOT_FOUND:
             rule = "are not known to this cluster"
