@@ -10,11 +10,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from gpuyard.kube.amounts import moment
 from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.objects import GpuPod
@@ -124,7 +124,7 @@ class EventRecorder:
             return [self._waiting.pop(key) for key in due[:MOST_AT_ONCE]]
 
     def _send(self, word: _Word) -> None:
-        key, now = (word.about, word.reason), datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        key, now = (word.about, word.reason), moment(self._wall())
         before = self._told.get(key)
         try:
             if before is not None and before.word == word and self._count(before, now):
