@@ -35,7 +35,6 @@ MOST_LETTERS = 1000
 """Of a message; an API server takes 1024."""
 NO_NAMESPACE = "default"
 """Where events of objects are that have no namespace."""
-NOT_FOUND = 404
 
 
 class ObjectRef(NamedTuple):
@@ -155,7 +154,7 @@ class EventRecorder:
         try:
             self._api.patch(f"{_folder(before.word.about)}/{quote(before.event, safe='')}", change)
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
             return False
         return True

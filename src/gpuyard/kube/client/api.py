@@ -33,6 +33,11 @@ class ApiError(GpuyardError):
         self.status = status
         """Of HTTP; 0 where nobody knows whether the request was carried out."""
 
+    @property
+    def not_found(self) -> bool:
+        """Whether there is no such thing."""
+        return self.status == http.client.NOT_FOUND
+
 
 class Api:
     """One API server."""

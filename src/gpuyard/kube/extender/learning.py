@@ -20,7 +20,7 @@ from gpuyard.policies.multiplex.interference import InterferenceModel
 
 LOOK_S = 5.0
 """Between two looks at what is new: so often a judge learns at most."""
-NOT_FOUND, CONFLICT = 404, 409
+CONFLICT = 409
 
 
 class SharedGpuList:
@@ -126,7 +126,7 @@ class Learning:
         try:
             found = self._api.get(f"{self._folder}/{CONFIG_MAP}")
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
             self._version = ""
             return

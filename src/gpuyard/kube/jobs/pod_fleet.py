@@ -24,7 +24,7 @@ from gpuyard.runtime.commands import AgentCommand, ChangeLease, KillRanks, Start
 from gpuyard.runtime.records import Attempt, JobRecord
 from gpuyard.runtime.reports import RankExit, RankProgress
 
-NOT_FOUND, CONFLICT, TOO_MANY, SERVER_ERROR = 404, 409, 429, 500
+CONFLICT, TOO_MANY, SERVER_ERROR = 409, 429, 500
 AT_ONCE_S = 1
 """What a pod that is killed has between SIGTERM and SIGKILL."""
 GpuOfNode = tuple[str, int]

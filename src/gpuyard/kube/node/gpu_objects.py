@@ -29,7 +29,6 @@ from gpuyard.kube.resources.shared_gpu import (
 from gpuyard.sharing.mix_samples import MixSample
 from gpuyard.sharing.task_tuning import NodeTuning
 
-NOT_FOUND = 404
 FORGET_S = 60.0
 """How long a measured mix waits for somebody to say which pods it was."""
 CLOCK_SET_S = 1.0
@@ -82,7 +81,7 @@ class GpuObjects:
         try:
             self._writer.offer(path, one.uid, change_to(told), decisive)
         except ApiError as error:
-            if error.status == NOT_FOUND:
+            if error.not_found:
                 one.uid = ""  # somebody has removed it: it is made anew
             raise
 
