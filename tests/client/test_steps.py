@@ -65,6 +65,45 @@ def test_a_script_may_make_a_loader_for_each_epoch(tmp_path: Path) -> None:
         assert (agent.left.progress.step, agent.left.finished) == (12, True)
 
 
+class Stream:
+    """A loader that keeps its state, and goes on where it was."""
+
+    def __init__(self) -> None:
+        self.at = 0
+        self.seen: list[int] = []
+
+    def __iter__(self) -> Iterator[int]:
+        while self.at < 9:
+            self.at += 1
+            yield self.at
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps([self.at, self.seen]))
+
+    def load(self, path: Path) -> None:
+        self.at, self.seen = json.loads(path.read_text())
+
+    def train(self, killed_after: int = 0) -> list[int]:
+        """What it has trained, in all its processes."""
+        for batch in steps(self, save=self.save, load=self.load):
+            self.seen.append(batch)
+            if batch == killed_after:
+                break
+        return self.seen
+
+
+def test_a_loader_that_keeps_its_state_loses_no_batch_by_a_stop_or_a_failure(tmp_path: Path) -> None:
+    with under_an_agent(tmp_path, until=0, stop=True), pytest.raises(LeaseEnded):
+        Stream().train()
+    with under_an_agent(tmp_path, until=4, stop=True), pytest.raises(LeaseEnded):
+        Stream().train()
+    with under_an_agent(tmp_path, every_s=1e-9, beat_s=1e3):
+        assert Stream().train(killed_after=7) == [1, 2, 3, 4, 5, 6, 7]
+    with under_an_agent(tmp_path, total=9) as agent:
+        assert Stream().train() == [1, 2, 3, 4, 5, 6, 7, 8, 9]  # the seventh was not saved, and is done again
+        assert (agent.left.progress.step, agent.left.progress.loaded_step, agent.left.finished) == (9, 6, True)
+
+
 def test_a_loader_without_more_batches_than_the_job_has_steps_ends_it_well(tmp_path: Path) -> None:
     training = Training()
     with under_an_agent(tmp_path, total=6) as agent:

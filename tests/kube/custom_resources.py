@@ -54,6 +54,8 @@ def _pruned(shape: Json, value: Any, where: str) -> Any:
     kind = shape["type"]
     if value is None and not shape.get("nullable"):
         raise InvalidError(f"{where}: must be {kind}, not null")
+    if value == "":  # as servers of 1.20 do that a present Go has compiled
+        raise InvalidError(f"{where}: Invalid value: null: must be of type {kind}")
     good = type(value) in (int, float) if kind == "number" else type(value) is _PYTHON.get(kind, int)
     if not good or ("enum" in shape and value not in shape["enum"]):
         raise InvalidError(f"{where}: {value!r} is not {shape.get('enum', kind)}")

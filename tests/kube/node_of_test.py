@@ -43,6 +43,8 @@ class DaemonNode:
         """By the names of their pods, those that train."""
         self.silent: set[str] = set()
         self.said: list[str] = []
+        self.ahead_s = 0.0
+        """By how much the clock on its wall is wrong."""
         self._parts = count()
         apply_all(server.api, definitions())
         server.add_node(node("n1", 16, 16))
@@ -56,7 +58,7 @@ class DaemonNode:
         )  # fmt: skip
         self.daemon = NodeDaemon(
             settings, gpus(16, 16), api or self.server.api, self.said.append,
-            clock=lambda: self.now, wall=lambda: BEGAN + timedelta(seconds=self.now),
+            clock=lambda: self.now, wall=lambda: BEGAN + timedelta(seconds=self.now + self.ahead_s),
             new_round=lambda: f"round-{next(ROUNDS)}",
         )  # fmt: skip
 

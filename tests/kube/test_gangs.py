@@ -354,3 +354,22 @@ def test_every_job_ends_however_often_the_controller_dies(
     yard.check()
     assert not yard.state.books.holdings()
     assert {each["status"]["phase"] for each in yard.pods()} <= {"Succeeded", "Failed"}
+
+
+def test_where_no_node_has_gpus_jobs_are_told_so_until_one_has() -> None:
+    yard = GangYard()
+    yard.add_node("n0", 0)
+    yard.submit("early", 1, iterations=10)
+    yard.pump()
+    assert yard.controller.open_world(lambda: True) is None
+    told = yard.job("early")
+    assert (told["phase"], told["reason"]) == ("Waiting", "LacksNodes")
+    assert "No node has GPUs" in told["message"]
+    assert {each["type"]: each["status"] for each in told["conditions"]} == {"Placed": "False", "Finished": "False"}
+    yard.pump()
+    version = yard.server.version
+    assert yard.controller.open_world(lambda: True) is None
+    assert yard.server.version == version, "it is said once"
+    yard.add_node("n1", 1)
+    yard.run()
+    assert yard.job("early")["phase"] == "Succeeded"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +33,8 @@ A, B = MemberUsage("a", 0.5, 0.3), MemberUsage("b", 0.8, 0.2)
 BEFORE = Observation((Usage("x", 0.1, 0.1), Usage("y", 0.1, 0.1)), (0,), 0.9)
 PATH = f"/api/v1/namespaces/yard/configmaps/{CONFIG_MAP}"
 
+NOW_S = datetime(2030, 1, 1, 0, 1, tzinfo=UTC).timestamp()
+
 
 def mix(second: int, slowdown: float = 0.4, company: tuple[MemberUsage, ...] = (A, B), who: int = 0) -> MeasuredMix:
     return MeasuredMix(company, (who,), slowdown, 0.02, "V100", f"2030-01-01T00:00:{second:02}Z")
@@ -46,11 +49,11 @@ class Replica:
     """One extender that learns."""
 
     def __init__(self, server: ApiStandIn, *, leads: bool = True, namespace: str = "yard") -> None:
-        self.leads, self.gpus = leads, SharedGpuList()
+        self.leads, self.gpus, self.now_s = leads, SharedGpuList(), NOW_S
         self.notes: list[str] = []
         self.judge = PodJudge(sharing_rule("interference"), InterferenceModel((BEFORE,)))
         self.learning = Learning(
-            server.api, namespace, self.judge, self.gpus, lambda: self.leads, self.notes.append
+            server.api, namespace, self.judge, self.gpus, lambda: self.leads, self.notes.append, lambda: self.now_s
         )  # fmt: skip
 
     def shown(self, name: str, *mixes: MeasuredMix) -> tuple[Observation, ...]:
@@ -87,6 +90,27 @@ def test_measurements_of_one_second_are_told_apart_and_those_of_two_members_are_
     before = one.step()
     assert len(one.shown("n1-0", mix(1), mix(1, 0.9, who=1), mix(1, 0.7, company=(A, A)))) == 3
     assert one.step()[:2] == before
+
+
+def test_a_clock_that_was_ahead_keeps_nothing_away_that_is_measured_after_it_is_right(server: ApiStandIn) -> None:
+    replica, ahead = Replica(server), replace(mix(0, 0.9), at="2031-01-01T00:00:00Z")
+    assert replica.shown("g", replace(mix(0), at="zz"), ahead) == ()
+    (seen,) = replica.shown("g", mix(1, 0.4), ahead)
+    assert seen.slowdown == 0.4
+    replica.now_s += 366 * 86400.0  # now it is not of the future any more
+    (seen,) = replica.shown("g", mix(1, 0.4), ahead)
+    assert seen.slowdown > 0.4
+
+
+def test_a_leader_whose_own_clock_was_ahead_hears_on_and_counts_nothing_twice(server: ApiStandIn) -> None:
+    replica, early = Replica(server), mix(1, 0.4)
+    replica.now_s += 366 * 86400.0
+    (seen,) = replica.shown("g", early, replace(mix(0, 0.4), at="2030-12-31T00:00:00Z"))
+    right = Replica(server)
+    assert right.shown("g", early) == (seen,)
+    right.now_s += 10.0
+    (more,) = right.shown("g", early, replace(mix(0, 0.9), at="2030-01-01T00:01:09Z"))
+    assert more.slowdown > seen.slowdown
 
 
 def test_company_in_another_order_is_the_same_mix(server: ApiStandIn) -> None:
@@ -169,10 +193,10 @@ def test_what_is_kept_is_bounded_and_the_latest_stays() -> None:
     learnt = Learnt()
     names = [MemberUsage(f"m{number}", 0.5, 0.5) for number in range(MOST_LEARNT + 5)]
     for number, each in enumerate(names):
-        learnt = learnt.hear(f"g{number}", [mix(1, company=(each, each))])
+        learnt = learnt.hear(f"g{number}", [mix(1, company=(each, each))], NOW_S)
     assert len(learnt.mixes) == MOST_LEARNT
     assert learnt.observations[-1].mix[0].model == names[-1].model
-    long = Learnt().hear("g", [mix(n, company=(replace(A, model=f"{n}" * 9000), A)) for n in range(10, 60)])
+    long = Learnt().hear("g", [mix(n, company=(replace(A, model=f"{n}" * 9000), A)) for n in range(10, 60)], NOW_S)
     data = write_learnt(long, "u" * 500_000)
     assert sum(map(len, data.values())) <= MOST_BYTES
     assert read_learnt(data).observations[-1] == long.observations[-1]
@@ -193,17 +217,17 @@ def test_it_does_not_matter_when_and_by_whom_a_growing_list_is_heard(
     grows: list[list[MeasuredMix]], data: st.DataObject
 ) -> None:
     whole = sorted({each for some in grows for each in some}, key=lambda each: each.at)
-    at_once = Learnt().hear("g", whole)
+    at_once = Learnt().hear("g", whole, NOW_S)
     bit_by_bit, position = Learnt(), 0
     while position < len(whole):
         # a node writes all measurements of an instant together, or one after the other
         position = data.draw(st.integers(position, len(whole)))
-        bit_by_bit = bit_by_bit.hear("g", whole[:position])
+        bit_by_bit = bit_by_bit.hear("g", whole[:position], NOW_S)
         if data.draw(st.booleans()):
             bit_by_bit = read_learnt(json.loads(json.dumps(write_learnt(bit_by_bit))))
         position += 1
-    bit_by_bit = bit_by_bit.hear("g", whole)
+    bit_by_bit = bit_by_bit.hear("g", whole, NOW_S)
     assert bit_by_bit.mixes.keys() == at_once.mixes.keys()
     for key, each in bit_by_bit.mixes.items():
         assert (each.slowdown, each.error) == pytest.approx((at_once.mixes[key].slowdown, at_once.mixes[key].error))
-    assert bit_by_bit.hear("g", whole) is bit_by_bit
+    assert bit_by_bit.hear("g", whole, NOW_S) is bit_by_bit

@@ -172,6 +172,28 @@ def test_what_was_measured_before_a_restart_is_still_told_and_goes_on(yard: Daem
     assert len(set(times)) == len(times)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_once_a_clock_is_right_times_are_though_some_of_the_future_were_told(yard: DaemonNode, restarts: bool) -> None:
+    yard.ahead_s = 86400.0
+    yard.train("vgg-1")
+    yard.go_on(12)
+    yard.train("lstm-1")
+    yard.go_on(60)
+    early = yard.gpu().observations
+    assert min(each.at for each in early) > "2026-01-02"
+    yard.ahead_s = 0.0
+    if restarts:
+        yard.start()
+    yard.end("lstm-1")
+    yard.go_on(60)
+    yard.train("lstm-2")
+    yard.go_on(60)
+    late = [each.at for each in yard.gpu().observations if each not in early]
+    assert late
+    assert max(late) < "2026-01-02"
+    assert late == sorted(set(late))
+
+
 def test_what_is_measured_of_two_at_once_can_be_told_apart(yard: DaemonNode) -> None:
     for name in ("vgg-1", "lstm-1"):
         yard.daemon.tuning.alone[yard.train(name)] = StepMean(100, 0.1)

@@ -48,7 +48,7 @@ def allowed(shape: dict[str, Any]) -> st.SearchStrategy[Any]:
         return st.lists(allowed(shape["items"]), max_size=2)
     least = shape.get("minimum")
     numbers = {"integer": st.integers(least, 10**9), "number": st.floats(least, 1e9, allow_nan=False)}
-    return {**numbers, "string": st.text(max_size=5), "boolean": st.booleans()}[shape["type"]]
+    return {**numbers, "string": st.text(min_size=1, max_size=5), "boolean": st.booleans()}[shape["type"]]
 
 
 @pytest.mark.parametrize("record", RECORDS)
@@ -132,9 +132,10 @@ def test_a_task_goes_with_its_pod_and_everything_with_its_kind(server: ApiStandI
     assert [TRAINING_TASKS.read(each).name for each in left] == ["b"]
     gone = remove_all(server.api, definitions())
     assert [each.partition(", ")[2] for each in gone] == [
-        "and with it 0 objects of the kind TrainingJob", "and with it 1 objects of the kind TrainingTask",
+        "and with it 0 objects of the kind TrainingJob",
+        "and with it 1 objects of the kind TrainingTask",
         "and with it 0 objects of the kind SharedGPU",
-    ]  # fmt: skip
+    ]
     with pytest.raises(ApiError, match="could not find"):
         server.api.get(TRAINING_TASKS.folder())
 
@@ -187,3 +188,9 @@ def test_names_and_places() -> None:
     assert (found.name, found.spec, found.status, found.labels) == (
         "n1-0", GpuWanted("n1", 0, "V100", 16), GpuState(), {"a": "b"},
     )  # fmt: skip
+
+
+def test_an_empty_text_is_written_as_none_which_some_api_servers_take_it_for() -> None:
+    assert write_record(GpuWanted("n1", 0, "", 16)) == {"node": "n1", "index": 0, "memoryGib": 16}
+    assert change_to(GpuWanted("n1", 0, "", 16))["kind"] is None
+    assert read_record(GpuWanted, {"node": "n1", "index": 0, "memoryGib": 16}) == GpuWanted("n1", 0, "", 16)

@@ -132,7 +132,7 @@ def test_what_the_cluster_has_learnt_counts_for_what_is_expected(cluster: ApiSta
     before = InterferenceModel((Observation((Usage("x", 0.1, 0.1),) * 2, (0,), 0.9),))
     assert read_model(cluster.api, "yard", before) is before
     company = (MemberUsage("a", 0.5, 0.25), MemberUsage("b", 0.5, 0.25))
-    learnt = Learnt().hear("g", [MeasuredMix(company, (0,), 1.2, 0.0, "", "2030-01-01T00:00:00Z")])
+    learnt = Learnt().hear("g", [MeasuredMix(company, (0,), 1.2, 0.0, "", "2030-01-01T00:00:00Z")], 2e9)
     path = "/api/v1/namespaces/yard/configmaps/gpuyard-interference"
     cluster.put(path, {"metadata": {}, "data": write_learnt(learnt)})
     assert read_model(cluster.api, "yard", before).observations == (*before.observations, *learnt.observations)

@@ -118,6 +118,11 @@ class SharedBatch:
             threading.Thread(target=self._go_on, name="gpuyard batch", daemon=True).start()
 
     @property
+    def own(self) -> int:
+        """The task's own size."""
+        return self._own[0]
+
+    @property
     def asked(self) -> bool:
         """Whether anybody wants to know how this task trains."""
         return self._wish is not None

@@ -102,16 +102,23 @@ class Steps(Generic[T]):
         return of_loader(self, name)
 
     def __iter__(self) -> Iterator[T]:
-        session, saver = self._session, self._saver
-        for batch in self._loader:
-            if session.step >= session.go_until() or saver.due():
-                self._pause(session)
-                if self.over:
-                    return
+        """What a scheduler wants is done before the loader is asked: one that keeps its state never loses a batch."""
+        batches: Iterator[T] | None = None
+        while self._may_go_on():
+            if batches is None:
+                batches = iter(self._loader)  # which may draw the seed of an epoch
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
             yield batch
-            session.step += 1
-        if session.finished:  # the loader had no more batches than the job has steps
-            self._pause(session)
+            self._session.step += 1
+
+    def _may_go_on(self) -> bool:
+        """Whether one more step is to be done, once what is due between two steps has been."""
+        if self._session.step >= self._session.go_until() or self._saver.due():
+            self._pause(self._session)
+        return not self.over
 
     def _pause(self, session: AgentSession) -> None:
         """What is to be done between two steps: save, end, or wait for a longer lease."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 _SUFFIXES = {"": 1.0, "n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
@@ -78,3 +78,8 @@ def made_s(metadata: Mapping[str, Any]) -> float | None:
         return datetime.fromisoformat(str(written)).timestamp() if written else None
     except ValueError:
         return None
+
+
+def moment(seconds: float) -> str:
+    """Seconds since 1970 as Kubernetes writes them."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,11 +10,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
+from gpuyard.kube.amounts import moment
 from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.objects import GpuPod
@@ -35,7 +35,6 @@ MOST_LETTERS = 1000
 """Of a message; an API server takes 1024."""
 NO_NAMESPACE = "default"
 """Where events of objects are that have no namespace."""
-NOT_FOUND = 404
 
 
 class ObjectRef(NamedTuple):
@@ -124,7 +123,7 @@ class EventRecorder:
             return [self._waiting.pop(key) for key in due[:MOST_AT_ONCE]]
 
     def _send(self, word: _Word) -> None:
-        key, now = (word.about, word.reason), datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        key, now = (word.about, word.reason), moment(self._wall())
         before = self._told.get(key)
         try:
             if before is not None and before.word == word and self._count(before, now):
@@ -155,7 +154,7 @@ class EventRecorder:
         try:
             self._api.patch(f"{_folder(before.word.about)}/{quote(before.event, safe='')}", change)
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
             return False
         return True

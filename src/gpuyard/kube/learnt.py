@@ -1,7 +1,8 @@
 """What a cluster has learnt of mixes, as a value, and as the ConfigMap that survives whoever learnt it.
 
 Each measurement of a GPU counts once, whoever shows it again: with what was learnt it is noted up to which one of each
-GPU that is. Measurements of one mix become one, surer each time, and there are never more than so many.
+GPU that is. Measurements of one mix become one, surer each time, and there are never more than so many. A node's clock
+may have been ahead: what is of the future waits until that is now, so that it keeps nothing away that comes before.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from hashlib import blake2b
 from typing import TypeVar
 
 from gpuyard.core.errors import InputError
+from gpuyard.kube.amounts import moment
 from gpuyard.kube.resources.shared_gpu import MeasuredMix
 from gpuyard.policies.multiplex.interference import InterferenceModel, Mix, Observation
 from gpuyard.policies.multiplex.observation_files import observations_text, parse_observations
@@ -27,6 +29,9 @@ MOST_BYTES = 900_000
 """A ConfigMap takes 1 MiB."""
 LEAST_ERROR = 0.01
 """No mean is believed to be surer than this: what is measured now always counts a little."""
+
+SLACK_S = 60.0
+"""So far the clocks of nodes may be ahead of the leader's."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -53,11 +58,15 @@ class Learnt:
         """For a model of interference."""
         return tuple(self.mixes.values())
 
-    def hear(self, gpu: str, shown: Iterable[MeasuredMix]) -> Learnt:
+    def hear(self, gpu: str, shown: Iterable[MeasuredMix], now_s: float) -> Learnt:
         """What is known after a GPU has shown its measurements; those that were heard before count no more."""
+        now, latest = moment(now_s), moment(now_s + SLACK_S)
         mark = self.marks.get(gpu, HeardMark())
-        new = [each for each in sorted(shown, key=lambda each: each.at) if _is_after(mark, each)]
-        if not new:
+        astray = mark.at > latest  # it was noted before the leader's clock went back
+        mark = HeardMark(now) if astray else mark
+        past = (each for each in shown if each.at <= latest)
+        new = [each for each in sorted(past, key=lambda each: each.at) if _is_after(mark, each)]
+        if not new and not astray:
             return self
         mixes = dict(self.mixes)
         for each in new:

@@ -39,6 +39,11 @@ class ApiError(GpuyardError):
         """Whether the answer may be another one when it is asked again."""
         return self.status in (0, TOO_MANY) or self.status >= SERVER_ERROR
 
+    @property
+    def not_found(self) -> bool:
+        """Whether there is no such thing."""
+        return self.status == http.client.NOT_FOUND
+
 
 class Api:
     """One API server."""

@@ -14,7 +14,6 @@ LEASE_S = 15
 RENEW_S = 3.0
 SURE_S = 8.0
 """After so long without renewal a leader no longer acts: what it began by then has ended before another one leads."""
-NOT_FOUND = 404
 
 
 class LeaderLease:
@@ -89,7 +88,7 @@ class LeaderLease:
         try:
             return self._api.get(f"{self._folder}/{self._name}")
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
             return {
                 "apiVersion": "coordination.k8s.io/v1",

@@ -25,7 +25,7 @@ from gpuyard.kube.objects import GpuPod, read_pod
 
 UNDECIDED_S = 60.0
 """After this long an API server carries out no request that it has not answered."""
-NOT_FOUND, SERVER_ERROR = 404, 500
+SERVER_ERROR = 500
 NO_NODE = "not a node that gpuyard knows"
 
 
@@ -153,7 +153,7 @@ class Extender:
         if lost:
             with self._state.lock:
                 self._state.undecided.setdefault(placed.uid, self._clock())
-        if error.status == NOT_FOUND:
+        if error.not_found:
             self._state.forget(placed.uid)
             raise error
         found = self._read(placed.namespace, placed.name, placed.uid)

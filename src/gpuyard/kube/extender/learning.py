@@ -6,6 +6,7 @@ Nobody who asks waits for any of this: a thread works out the model, and the jud
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpuyard.policies.multiplex.interference import InterferenceModel
 
 LOOK_S = 5.0
 """Between two looks at what is new: so often a judge learns at most."""
-NOT_FOUND, CONFLICT = 404, 409
+CONFLICT = 409
 
 
 class SharedGpuList:
@@ -60,9 +61,11 @@ class Learning:
         gpus: SharedGpuList,
         leads: Callable[[], bool],
         say: Callable[[str], None],
+        now: Callable[[], float] = time.time,
     ) -> None:
         """Without a namespace nothing is kept; what the judge knows already is known beside what is learnt."""
         self._api, self._judge, self._gpus, self._leads, self._say = api, judge, gpus, leads, say
+        self._now = now
         self._namespace, self._folder = namespace, f"/api/v1/namespaces/{namespace}/configmaps"
         self._before = judge.known
         self._learnt = Learnt()
@@ -105,9 +108,9 @@ class Learning:
             self.step()
 
     def _hear(self) -> None:
-        learnt = self._learnt
+        learnt, now_s = self._learnt, self._now()
         for gpu in self._gpus.all():
-            learnt = learnt.hear(gpu.name, gpu.status.observations)
+            learnt = learnt.hear(gpu.name, gpu.status.observations, now_s)
         if learnt is not self._learnt:
             if self._namespace:
                 self._write(learnt)
@@ -123,7 +126,7 @@ class Learning:
         try:
             found = self._api.get(f"{self._folder}/{CONFIG_MAP}")
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
             self._version = ""
             return

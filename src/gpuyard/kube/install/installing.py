@@ -17,7 +17,6 @@ _PLURALS = {
     "PodDisruptionBudget": "poddisruptionbudgets", "NetworkPolicy": "networkpolicies",
     "CustomResourceDefinition": "customresourcedefinitions",
 }  # fmt: skip
-NOT_FOUND = 404
 DEFINITION = "CustomResourceDefinition"
 WAITED_FOR = (DEFINITION, "Deployment", "DaemonSet")
 LOOK_S = 1.0
@@ -58,7 +57,7 @@ def remove_all(api: Api, things: Iterable[JsonObject]) -> list[str]:
             going = _goes_with(api, thing)
             api.delete(path)
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
         else:
             removed.append(path + going)
@@ -79,7 +78,7 @@ def is_there(api: Api, thing: JsonObject) -> bool:
     try:
         api.get(path_of(thing))
     except ApiError as error:
-        if error.status == NOT_FOUND:
+        if error.not_found:
             return False
         raise
     return True

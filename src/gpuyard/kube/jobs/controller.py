@@ -20,6 +20,7 @@ from gpuyard.kube.jobs.gang_pods import PodOfNode, read_pod_of_node
 from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.gang_world import GangWorld, SharedBooks
 from gpuyard.kube.jobs.inbox import Inbox
+from gpuyard.kube.jobs.no_gpus import tell_no_gpus
 from gpuyard.kube.jobs.nodes import KubeNode, read_kube_node
 from gpuyard.kube.resources.training_job import TRAINING_JOBS, TrainingJob
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TrainingTask
@@ -161,6 +162,7 @@ class GangController:
             self._pods.connect(posts.of_pods), self._jobs.connect(posts.of_jobs), self._tasks.connect(posts.of_tasks)
         )  # fmt: skip
         if not any(node.yard.gpus for node in nodes):
+            tell_no_gpus(self._api, (thing for thing, _ in jobs), self._clock.now())
             return None
         launching = JobStarts(Path(), 1.0, settings.save_every_s)
         world = GangWorld(

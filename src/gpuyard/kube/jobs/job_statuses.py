@@ -20,7 +20,6 @@ from gpuyard.runtime.store import StoreFullError, record_as_json, record_from_js
 
 MOST_ROWS = 64
 """Of spans, and of attempts: the newest are kept."""
-NOT_FOUND = 404
 CONFLICTS = (409, 422)
 
 
@@ -141,7 +140,7 @@ class JobStatuses:
         try:
             self._api.patch(TRAINING_JOBS.status_path(thing.name, thing.namespace), change)
         except ApiError as error:
-            if error.status == NOT_FOUND:
+            if error.not_found:
                 return  # it is gone, and the list of jobs will say so
             if error.status in CONFLICTS:
                 self._say(f"the status of TrainingJob {record.name} is refused: {error}")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from gpuyard.client.control import UNKNOWN
 from gpuyard.core.reasons import WAIT_REASONS
+from gpuyard.kube.amounts import moment
 from gpuyard.kube.resources.conditions import Condition, condition, since
 from gpuyard.runtime.history import NEXT_ROUND
 from gpuyard.runtime.records import JobRecord, JobState
@@ -20,11 +20,6 @@ def words_of(lacks: str, helps: str) -> str:
 
 
 _LACKS = {each.name: words_of(each.lacks, each.helps) for each in WAIT_REASONS}
-
-
-def moment(seconds: float) -> str:
-    """Seconds since 1970 as Kubernetes writes them."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def phase_of(record: JobRecord, *, runs: bool) -> str:

@@ -29,9 +29,10 @@ from gpuyard.kube.resources.shared_gpu import (
 from gpuyard.sharing.mix_samples import MixSample
 from gpuyard.sharing.task_tuning import NodeTuning
 
-NOT_FOUND = 404
 FORGET_S = 60.0
 """How long a measured mix waits for somebody to say which pods it was."""
+CLOCK_SET_S = 1.0
+"""A time of day that is further from what it was to be: somebody has set the clock."""
 
 
 @dataclass
@@ -80,7 +81,7 @@ class GpuObjects:
         try:
             self._writer.offer(path, one.uid, change_to(told), decisive)
         except ApiError as error:
-            if error.status == NOT_FOUND:
+            if error.not_found:
                 one.uid = ""  # somebody has removed it: it is made anew
             raise
 
@@ -98,10 +99,15 @@ class GpuObjects:
         one.said = replace(one.said, observations=(*one.said.observations, *fresh)[-MOST_MEASURED:])
 
     def _moment(self, at: float) -> str:
-        """The time of day of a measurement; each has its own, by which it is known."""
+        """The time of day of a measurement; each has its own, by which it is known.
+
+        Where the last one is of the future the clock was ahead then, and is right now.
+        """
         told = datetime.fromisoformat(self._stamp(at))
-        self._last_at = max(told, self._last_at + timedelta(microseconds=1))
-        return self._last_at.isoformat().replace("+00:00", "Z")
+        if self._last_at <= told + timedelta(seconds=FORGET_S):
+            told = max(told, self._last_at + timedelta(microseconds=1))
+        self._last_at = told
+        return _written(told)
 
     def _find(self) -> None:
         """Read the objects that are there, make those that are missing, remove those of GPUs that are gone."""
@@ -146,10 +152,18 @@ def _time_of(mix: MeasuredMix) -> datetime:
 
 
 def time_of_day(clock: Callable[[], float], wall: Callable[[], datetime]) -> Stamp:
-    """From moments of a clock that nobody sets to the time of day, in UTC."""
-    begin, at = clock(), wall()
+    """From moments of a clock that nobody sets to the time of day, in UTC, as it is now."""
+    begin = wall() - timedelta(seconds=clock())
 
     def stamp(moment: float) -> str:
-        return (at + timedelta(seconds=moment - begin)).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        nonlocal begin
+        found = wall() - timedelta(seconds=clock())
+        if abs(found - begin) > timedelta(seconds=CLOCK_SET_S):
+            begin = found
+        return _written(begin + timedelta(seconds=moment))
 
     return stamp
+
+
+def _written(at: datetime) -> str:
+    return at.isoformat(timespec="microseconds").replace("+00:00", "Z")

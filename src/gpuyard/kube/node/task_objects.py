@@ -19,7 +19,7 @@ from gpuyard.kube.resources.records import change_to
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
 from gpuyard.sharing.task_tuning import NodeTuning
 
-NOT_FOUND, CONFLICT = 404, 409
+CONFLICT = 409
 OF_STEPS = ("step", "savedStep", "loadedStep", "finished", "left")
 
 
@@ -61,7 +61,7 @@ class TaskObjects:
         try:
             thing = self._api.get(TRAINING_TASKS.path(pod.name, pod.namespace))
         except ApiError as error:
-            if error.status != NOT_FOUND:
+            if not error.not_found:
                 raise
             thing = self._make(task)
         found = TRAINING_TASKS.read(thing)
@@ -101,7 +101,7 @@ class TaskObjects:
         try:
             self._writer.offer(path, task.object_uid, status, decisive)
         except ApiError as error:
-            if error.status in (NOT_FOUND, CONFLICT):
+            if error.not_found or error.status == CONFLICT:
                 task.object_uid = ""  # somebody has removed it: it is looked for anew
             raise
 

@@ -95,7 +95,7 @@ def _read(hint: Any, content: Any) -> Any:
         return read_record(hint, content) if isinstance(content, Mapping) else _NOTHING
     if hint is float and type(content) is int:
         return float(content)
-    return content if type(content) is hint else _NOTHING
+    return content if type(content) is hint and content != "" else _NOTHING
 
 
 def _each(hint: Any, content: list[Any]) -> Iterator[Any]:
@@ -103,10 +103,11 @@ def _each(hint: Any, content: list[Any]) -> Iterator[Any]:
 
 
 def _written(value: Any, *, change: bool) -> Any:
+    """What an API server is told; an empty text is none, which some of them take for a null and refuse."""
     if isinstance(value, tuple):
-        return [_written(each, change=False) for each in value]
+        return [written for each in value if (written := _written(each, change=False)) is not None]
     if isinstance(value, str | int | float | dict) or value is None:
-        return value
+        return None if value == "" else value
     return change_to(value) if change else write_record(value)
 
 

@@ -9,8 +9,6 @@ from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.resources.training_job import TRAINING_JOBS, TrainingJob, job_id
 from gpuyard.kube.resources.training_task import TRAINING_TASKS
 
-NOT_FOUND = 404
-
 
 def gang_rows(api: Api, namespace: str = "") -> list[dict[str, Any]]:
     """One row for each job, in order of their names; steps are the newest that anybody has told."""
@@ -53,7 +51,7 @@ def listed(api: Api, folder: str, **query: str) -> list[dict[str, Any]]:
     try:
         return list(api.get(folder, **query).get("items") or [])
     except ApiError as error:
-        if error.status == NOT_FOUND:
+        if error.not_found:
             rule = "are not known to this cluster"
             raise InputError(rule, field="TrainingJobs", hint="'gpuyard kube install' brings them") from None
         raise
@@ -64,7 +62,7 @@ def find_gang(api: Api, namespace: str, name: str) -> TrainingJob | None:
     try:
         return TRAINING_JOBS.read(api.get(TRAINING_JOBS.path(name, namespace)))
     except ApiError as error:
-        if error.status == NOT_FOUND:
+        if error.not_found:
             return None
         raise
 

@@ -17,7 +17,7 @@ from gpuyard.kube.resources.shared_gpu import SHARED_GPUS, SharedGpu
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskState, TaskWanted
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
-FORBIDDEN, NOT_FOUND = 403, 404
+FORBIDDEN = 403
 PodTask = CustomObject[TaskWanted, TaskState]
 
 
@@ -102,6 +102,6 @@ def _if_there(api: Api, path: str, **query: str) -> dict[str, Any]:
     try:
         return api.get(path, **query)
     except ApiError as error:
-        if error.status in (FORBIDDEN, NOT_FOUND):
+        if error.not_found or error.status == FORBIDDEN:
             return {}
         raise

@@ -18,8 +18,6 @@ from gpuyard.kube.resources.training_task import TaskState
 from gpuyard.kube.views.measured import MeasuredCluster, read_measured, told_events
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
-NOT_FOUND = 404
-
 
 @dataclass(frozen=True)
 class ClusterView:
@@ -116,7 +114,7 @@ def explain_pod(api: Api, namespace: str, name: str, judge: PodJudge) -> list[st
     try:
         item = api.get(pod_path(namespace, name))
     except ApiError as error:
-        if error.status == NOT_FOUND:
+        if error.not_found:
             raise InputError("is not a pod of this cluster", field="pod", value=f"{namespace}/{name}") from None
         raise
     pod, view = read_pod(item), read_cluster(api)
