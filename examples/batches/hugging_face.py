@@ -30,15 +30,16 @@ class SharedTrainer(Trainer):
     batches: SharedBatchSampler
 
     def get_train_dataloader(self) -> DataLoader:
-        """A loader with the sampler."""
-        loader = DataLoader(self.train_dataset, batch_sampler=self.batches, collate_fn=self.data_collator)
+        """A loader with the sampler; what the model does not take is left out, as the Trainer does."""
+        collate = self._get_collator_with_removed_columns(self.data_collator, "training")
+        loader = DataLoader(self.train_dataset, batch_sampler=self.batches, collate_fn=collate)
         return self.accelerator.prepare(loader)
 
 
 def main(steps: int) -> None:
     """Train so many steps of two micro-batches each."""
     torch.manual_seed(7)
-    data = [{"x": x, "labels": x.sum(dim=0, keepdim=True)} for x in torch.randn(960, 8)]
+    data = [{"x": x, "labels": x.sum(dim=0, keepdim=True), "row": row} for row, x in enumerate(torch.randn(960, 8))]
     batch = SharedBatch(32, smallest=16, largest=64)
     sampler = SharedBatchSampler(RandomSampler(data), batch, parts=2)
     lease = HuggingFaceLease()

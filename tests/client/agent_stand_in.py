@@ -12,7 +12,8 @@ from typing import Any
 import grpc
 
 from gpuyard.client.control import NO_LIMIT, NODE, NODE_CALLS, NODE_TAKES, messages
-from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SOCKET, SPEED, WORLD_SIZE
+from gpuyard.client.process_group import WORLD_SIZE
+from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SOCKET, SPEED
 
 ATTEMPTS = itertools.count(1)
 

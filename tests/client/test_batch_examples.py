@@ -48,6 +48,55 @@ def test_trainers_change_sizes_in_the_middle_of_an_epoch(
     assert " 50 steps, at last of" in capsys.readouterr().out
 
 
+def hugging_face_epochs(used: dict[str, Any], data: Any, batch: Any, sampler: Any, folder: Path) -> int:
+    transformers = pytest.importorskip("transformers")
+    arguments = transformers.TrainingArguments(
+        str(folder), num_train_epochs=2, gradient_accumulation_steps=2, save_strategy="no", report_to=[],
+        disable_tqdm=True, logging_strategy="no", use_cpu=True,
+    )  # fmt: skip
+    rows = [{"x": x, "labels": x.sum(dim=0, keepdim=True)} for x in data]
+    trainer = used["SharedTrainer"](
+        used["Line"](), arguments, train_dataset=rows, callbacks=[used["HuggingFaceBatch"](batch, sampler)]
+    )
+    trainer.batches = sampler
+    trainer.train()
+    return int(trainer.state.global_step)
+
+
+def lightning_epochs(used: dict[str, Any], data: Any, batch: Any, sampler: Any, folder: Path) -> int:
+    class OneCycle(used["Line"]):  # type: ignore[misc, name-defined]
+        def configure_optimizers(self) -> Any:
+            optimizer = super().configure_optimizers()
+            steps = int(self.trainer.estimated_stepping_batches)
+            schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+            return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    trainer = used["Trainer"](
+        max_epochs=2, accumulate_grad_batches=2, callbacks=[used["LightningBatch"](batch, sampler)], logger=False,
+        enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, accelerator="cpu",
+        default_root_dir=str(folder),
+    )  # fmt: skip
+    rows = torch.utils.data.TensorDataset(data, data.sum(dim=1, keepdim=True))
+    trainer.fit(OneCycle(), torch.utils.data.DataLoader(rows, batch_sampler=sampler))
+    return int(trainer.global_step)
+
+
+@pytest.mark.parametrize(
+    ("name", "train"), [("hugging_face.py", hugging_face_epochs), ("with_lightning.py", lightning_epochs)]
+)
+def test_trainers_that_go_by_epochs_do_as_many_steps_as_they_planned_whatever_the_sizes(
+    name: str, train: Callable[..., int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip({"hugging_face.py": "transformers"}.get(name, "lightning"))
+    with others_warnings(), beside(1, monkeypatch) as wished:
+        used = example(name)
+        batch = used["SharedBatch"](32)
+        sampler = used["SharedBatchSampler"](used["RandomSampler"](range(960)), batch, parts=2)
+        assert train(used, torch.randn(960, 8), batch, sampler, tmp_path) == 60
+        batch.close()
+    assert len(wished) > 2
+
+
 def usual(epochs: int) -> list[float]:
     """What the example does, without anything of gpuyard."""
     data_tools = torch.utils.data

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
 import socket
 import struct
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from gpuyard.client.process_group import WORLD_SIZE
 from gpuyard.client.shared_batch import SOCKET, TASK, SharedBatch
 
 
 def batch(**more: Any) -> SharedBatch:
     return SharedBatch(64, environment={}, **more)
+
+
+KEEPS = "gpuyard: batches stay at 64: several processes train together\n"
+
+
+def peers_of(path: str) -> list[int]:
+    """This process's ends of connections with a socket."""
+    found = []
+    for each in [int(link.name) for link in Path("/proc/self/fd").iterdir()]:
+        with suppress(OSError), socket.socket(fileno=os.dup(each)) as peer:
+            if peer.family == socket.AF_UNIX and peer.getpeername() == path:
+                found.append(each)
+    return found
 
 
 def wish(shared: SharedBatch, size: int, generation: int, factor: float = 1.0) -> None:
@@ -79,6 +96,61 @@ def test_a_batch_that_was_fetched_before_the_size_shrank_says_nothing_of_the_new
     shared.step(samples=64)
     assert shared.out_of_memory(64)
     assert (shared.size, shared._state()["out_of_memory"]) == (32, None)
+
+
+# One of several processes
+
+
+def test_one_of_several_processes_keeps_its_size_and_says_so_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {SOCKET: str(tmp_path / "nobody"), TASK: "x"}
+    for world, keeps in (("2", True), ("1", False), ("", False)):
+        shared = SharedBatch(64, environment=told | {WORLD_SIZE: world}, beat_s=60)
+        shared.close()
+        assert shared.may_change is not keeps
+        assert capsys.readouterr().err == (KEEPS if keeps else "")
+    assert not SharedBatch(64, environment={WORLD_SIZE: "2"}).may_change
+    assert capsys.readouterr().err == ""  # nobody could have wished for anything
+
+
+def test_processes_that_meet_later_go_back_to_their_own_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = SharedBatch(64, environment={SOCKET: str(tmp_path / "nobody"), TASK: "x"}, beat_s=60)
+    wish(shared, 96, 1, factor=1.2)
+    shared.step()
+    group = SimpleNamespace(
+        is_available=lambda: True, is_initialized=lambda: True, get_world_size=lambda: 2, get_rank=lambda: 0
+    )
+    monkeypatch.setitem(sys.modules, "torch.distributed", group)
+    for generation, changed in ((2, True), (3, False)):
+        wish(shared, 32, generation)
+        assert shared.step() is changed
+        assert (shared.size, shared.learning_rate_factor, shared.may_change) == (64, 1.0, False)
+    assert capsys.readouterr().err == KEEPS
+
+
+def test_the_daemon_hears_of_the_end_while_a_forked_process_has_the_connection(tmp_path: Path) -> None:
+    path = f"/tmp/{tmp_path.name}-{id(tmp_path)}.sock"
+    with socket.socket(socket.AF_UNIX) as daemon:
+        daemon.bind(path)
+        daemon.listen()
+        daemon.settimeout(60)
+        shared = SharedBatch(64, environment={SOCKET: path, TASK: "x"}, beat_s=0.001)
+        connection, _ = daemon.accept()
+        connection.settimeout(60)
+        with connection, connection.makefile("rwb") as lines:
+            lines.readline()
+            inherited = [os.dup(each) for each in peers_of(path)]  # as a loader's workers have it
+            assert inherited
+            shared.close()
+            lines.write(b'{"wish": null}\n')
+            lines.flush()
+            assert lines.readline() == b""
+            for each in inherited:
+                os.close(each)
+    Path(path).unlink()
 
 
 # Nobody speaks at a boundary

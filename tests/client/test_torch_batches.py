@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from tests.client.shared_gpu import beside
@@ -12,6 +12,7 @@ from tests.client.shared_gpu import beside
 from gpuyard.client.shared_batch import BatchWish, SharedBatch
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
+from gpuyard.client.sample_pieces import sample_count  # noqa: E402 - it needs torch
 from gpuyard.client.torch_batches import scale_learning_rate, train_as_fits  # noqa: E402 - it needs torch
 
 
@@ -83,6 +84,24 @@ def test_a_step_that_fails_leaves_no_factor_behind() -> None:
     assert weight.item() == -1.0
 
 
+def test_what_is_saved_or_set_after_a_step_that_failed_has_no_factor() -> None:
+    def full() -> None:
+        raise torch.OutOfMemoryError
+
+    def failed() -> Any:
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+        scale_learning_rate(optimizer, batch(128, 2.0))
+        with pytest.raises(torch.OutOfMemoryError):
+            optimizer.step(full)
+        return optimizer
+
+    assert failed().state_dict()["param_groups"][0]["lr"] == 0.5
+    optimizer = failed()
+    optimizer.param_groups[0]["lr"] = 0.25
+    optimizer.step()
+    assert optimizer.param_groups[0]["lr"] == 0.25
+
+
 def test_samples_that_do_not_fit_are_trained_in_pieces_each_once() -> None:
     shared, trained = batch(128), list[list[int]]()
 
@@ -97,6 +116,68 @@ def test_samples_that_do_not_fit_are_trained_in_pieces_each_once() -> None:
     assert [len(each) for each in trained] == [64, 64]
     assert [each for piece in trained for each in piece] == samples.tolist()
     assert shared.size == 64
+
+
+class Labelled(NamedTuple):
+    """What a loader may make of samples."""
+
+    x: Any
+    text: list[str]
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        {"x": torch.arange(128), "weight": torch.tensor(2.0), "text": [str(each) for each in range(128)]},
+        [torch.arange(128), {"y": torch.arange(128)}, None],
+        Labelled(torch.arange(128), [str(each) for each in range(128)]),
+    ],
+    ids=["dict", "list", "named tuple"],
+)
+def test_samples_may_be_in_whatever_a_loader_yields(samples: Any) -> None:
+    trained = list[Any]()
+
+    def train(piece: Any) -> None:
+        if sample_count(piece) == 128:
+            raise torch.OutOfMemoryError
+        trained.append(piece)
+
+    train_as_fits(batch(128), train, samples)
+    assert [type(each) for each in trained] == [type(samples)] * 2
+    assert [sample_count(each) for each in trained] == [64, 64]
+    for piece, first in zip(trained, (0, 64), strict=True):
+        rows = list(range(first, first + 64))
+        if isinstance(samples, dict):
+            assert (piece["x"].tolist(), piece["weight"].item(), piece["text"]) == (rows, 2.0, [*map(str, rows)])
+        elif isinstance(samples, Labelled):
+            assert (piece.x.tolist(), piece.text) == (rows, [*map(str, rows)])
+        else:
+            assert (piece[0].tolist(), piece[1]["y"].tolist(), piece[2]) == (rows, rows, None)
+
+
+def test_samples_are_not_trained_twice_where_memory_ends_after_the_step() -> None:
+    shared, weight = batch(128), torch.zeros(1, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+
+    def train(samples: Any) -> None:
+        weight.grad = torch.full((1,), float(len(samples)))
+        optimizer.step()
+        if len(samples) > 64:
+            raise torch.OutOfMemoryError
+
+    train_as_fits(shared, train, torch.arange(128))
+    assert (weight.item(), shared.size) == (-64.0, 64)
+    train_as_fits(shared, train, torch.arange(64))
+    assert weight.item() == -96.0
+
+
+def test_more_samples_than_ever_were_wished_are_the_task_s_own_affair() -> None:
+    def train(samples: Any) -> None:
+        if len(samples) > 64:
+            raise torch.OutOfMemoryError("full")
+
+    with pytest.raises(torch.OutOfMemoryError, match="full"):
+        train_as_fits(batch(64), train, torch.arange(128))
 
 
 @pytest.mark.parametrize("size", [64, 128])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from enum import Enum
 from pathlib import Path
 
+from gpuyard.client.process_group import WORLD_SIZE, process_group
 from gpuyard.client.saving import Saver, SaveTo
-from gpuyard.client.session import RANK, WORLD_SIZE, has_agent, join_agent
+from gpuyard.client.session import RANK, has_agent, join_agent
 
 AGREE_EVERY = 10
 """Several processes save together when the first one says so; they ask it every so many steps."""
@@ -87,8 +87,8 @@ def join_loop(write: SaveTo) -> ForeignLoop | None:
 
 def first_says(word: bool) -> bool:
     """The word of the first of a job's processes, in all of them."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_initialized():
+    distributed = process_group()
+    if distributed is None:
         return False
     import torch
 
@@ -100,8 +100,8 @@ def first_says(word: bool) -> bool:
 
 def wait_for_all() -> None:
     """Return when all of a job's processes are here."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_initialized():
+    distributed = process_group()
+    if distributed is not None:
         distributed.barrier()
 
 

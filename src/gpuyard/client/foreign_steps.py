@@ -17,13 +17,22 @@ class ForeignSteps:
         self._noise: Any = None
         self._samples = 0
 
-    def begin(self, optimizers: Iterable[Any], parameters: Iterable[Any]) -> None:
-        """Training begins."""
+    def begin(self, optimizers: Iterable[Any], parameters: Iterable[Any], accumulation: int) -> None:
+        """Training begins, perhaps once more; an optimizer's step is done after so many batches of the loader."""
         from gpuyard.client.gradient_noise import GradientNoise
         from gpuyard.client.torch_batches import scale_learning_rate
 
+        if accumulation != self._sampler.parts:
+            raise ValueError(
+                f"the sampler deals each batch in {self._sampler.parts} parts, and the trainer does a step after "
+                f"{accumulation}: make it SharedBatchSampler(…, parts={accumulation})"
+            )
         for each in optimizers:
             scale_learning_rate(each, self._batch)
+        if self._noise is not None:
+            self._noise.close()  # of a training before, which may have ended in the middle of a step
+        self._samples = 0
+        self._batch.pause()
         if self._sampler.parts > 1:
             self._noise = GradientNoise(parameters, self._batch)
 

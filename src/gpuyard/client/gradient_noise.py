@@ -61,6 +61,10 @@ class GradientNoise:
                 self._look()
             self._steps += 1
 
+    def close(self) -> None:
+        """Look at no gradients any more."""
+        self._look_away()
+
     def _look(self) -> None:
         """Note lengths during the next step."""
         for number, parameter in enumerate(self._parameters):

@@ -76,8 +76,9 @@ class HuggingFaceLease(TrainerCallback):  # type: ignore[misc, unused-ignore]
 class HuggingFaceBatch(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """A callback of `transformers.Trainer` whose `get_train_dataloader` has a loader with the sampler.
 
-    The sampler's `parts` are `gradient_accumulation_steps`. While sizes may change the loader has no length: the
-    Trainer wants `max_steps`, and `ignore_data_skip` where it goes on from a checkpoint.
+    The sampler's `parts` are `gradient_accumulation_steps`. An epoch of the Trainer has as many batches as with the
+    task's own size. Where it goes on from a checkpoint it cannot know what sizes there were: it wants
+    `ignore_data_skip`.
     """
 
     def __init__(self, batch: SharedBatch, sampler: SharedBatchSampler) -> None:
@@ -86,7 +87,8 @@ class HuggingFaceBatch(TrainerCallback):  # type: ignore[misc, unused-ignore]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """The first step follows."""
         optimizer = kwargs["optimizer"]
-        self._steps.begin([getattr(optimizer, "optimizer", optimizer)], kwargs["model"].parameters())
+        optimizers = [getattr(optimizer, "optimizer", optimizer)]
+        self._steps.begin(optimizers, kwargs["model"].parameters(), args.gradient_accumulation_steps)
 
     def on_substep_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
         """Gradients are only collected so far."""

@@ -81,7 +81,7 @@ class LightningBatch(Callback):  # type: ignore[misc, unused-ignore]
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The first step follows."""
         self._step = trainer.global_step
-        self._steps.begin(trainer.optimizers, pl_module.parameters())
+        self._steps.begin(trainer.optimizers, pl_module.parameters(), trainer.accumulate_grad_batches)
 
     def on_train_batch_end(self, trainer: Any, *_others: Any) -> None:
         """Gradients of one more batch have been added, and the optimizer may have done a step."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from gpuyard.client.checkpoints import Checkpoints
-from gpuyard.client.session import CHECKPOINTS, RANK, SAVE_EVERY, SPEED, WORLD_SIZE, AgentSession
+from gpuyard.client.process_group import WORLD_SIZE
+from gpuyard.client.session import CHECKPOINTS, RANK, SAVE_EVERY, SPEED, AgentSession
 
 SaveTo = Callable[[Path], Any]
 LoadFrom = Callable[[Path], Any]

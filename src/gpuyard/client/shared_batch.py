@@ -7,7 +7,8 @@
             scale_learning_rate(batch.learning_rate_factor)
 
 A step boundary costs less than a microsecond: a thread of its own speaks with the daemon, over a socket of this
-machine. Without a daemon nothing is ever wished, and nothing is measured.
+machine. Without a daemon nothing is ever wished, and nothing is measured; nor in one of several processes that train
+one model together, as these would hear of a wish at different steps.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+from gpuyard.client.process_group import is_one_of_several, rank_of
 from gpuyard.client.step_times import BoundaryTimes
 
 SOCKET, TASK = "GPUYARD_TASK_SOCKET", "GPUYARD_TASK"
@@ -110,10 +113,16 @@ class SharedBatch:
         self._too_large: BatchWish | None = None
         """A wish that did not fit, until the daemon has heard of it."""
         self._refused: BatchWish | None = None
+        self._apart = False
+        """Whether this is one of several processes, which follow no wish."""
+        self._most = own
+        """The largest size that there was so far."""
         self._beat_s, self._over = beat_s, threading.Event()
         self._path = environment.get(SOCKET, "")
         self.may_change = bool(self._path and self._terms["task"])
         """Whether there is anybody who could wish for another size."""
+        if self.may_change and is_one_of_several(environment):
+            self._take_no_part()
         if self.may_change:
             threading.Thread(target=self._go_on, name="gpuyard batch", daemon=True).start()
 
@@ -136,9 +145,13 @@ class SharedBatch:
         first step that had it.
         """
         wish, tally = self._wish, self._tally
-        if wish is None or wish is self._refused:
+        if wish is None or wish is self._refused or self._apart:
             return False
         if wish is not tally.wish:
+            if self.may_change and is_one_of_several({}):  # since this was made
+                before = self.size
+                self._take_no_part()
+                return self.size != before
             return self._follow(wish, samples)
         tally.noise_scale = noise_scale
         if samples is not None and samples != self.size:
@@ -161,7 +174,7 @@ class SharedBatch:
         """
         wish = self._tally.wish
         if samples is not None and samples > self.size:
-            return True  # of a larger size than the present one, fetched before
+            return samples <= self._most  # fetched before with a larger size; larger ones are the task's own affair
         smaller = [each for each in (self._fitted, self._own) if each[0] < self.size]
         if wish is None or not smaller:
             return False
@@ -176,12 +189,21 @@ class SharedBatch:
         if changed and self._tally.begun:
             self._fitted = self.size, self.learning_rate_factor
         self.size, begun = wish.batch, samples is None or samples == wish.batch
+        self._most = max(self._most, wish.batch)
         if begun:
             self.learning_rate_factor = wish.learning_rate_factor
         self._tally = _Tally(wish, BoundaryTimes(self._wait), begun=begun)
         if begun and not changed:
             self._tally.times.begin()  # the first step of a new size is slower than those that follow
         return changed
+
+    def _take_no_part(self) -> None:
+        """Processes that train one model together must have one size at every step: they keep their own."""
+        self._apart, self.may_change = True, False
+        self._over.set()
+        self.size, self.learning_rate_factor = self._own
+        if rank_of() == 0:
+            print(f"gpuyard: batches stay at {self.size}: several processes train together", file=sys.stderr)
 
     def close(self) -> None:
         """Speak with the daemon no longer; the size stays as it is."""
@@ -193,7 +215,10 @@ class SharedBatch:
                 with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
                     connection.settimeout(ANSWER_S)
                     connection.connect(self._path)
-                    self._speak(connection)
+                    try:
+                        self._speak(connection)
+                    finally:  # processes that were forked meanwhile, such as a loader's workers, have it open, too
+                        connection.shutdown(socket.SHUT_RDWR)
             except (OSError, ValueError, KeyError, TypeError):
                 self._over.wait(self._beat_s)  # the daemon is not there, or is being replaced: training goes on
 

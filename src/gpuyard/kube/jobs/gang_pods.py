@@ -7,7 +7,8 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SPEED, WORLD_SIZE, RankName
+from gpuyard.client.process_group import WORLD_SIZE
+from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SPEED, RankName
 from gpuyard.kube import names
 from gpuyard.kube.amounts import BesideGpus, pod_amounts
 from gpuyard.kube.json_objects import JsonObject
