@@ -93,9 +93,7 @@ def test_nobody_leads_who_could_not_learn_what_happened_before(replicas: Replica
 
 
 @pytest.mark.parametrize("answer", [{"spec": {"holderIdentity": "z", "leaseDurationSeconds": "soon"}}, {"spec": {}}])
-def test_a_lease_that_makes_no_sense_is_nobody_s_and_ends_no_election(
-    replicas: Replicas, answer: Json
-) -> None:
+def test_a_lease_that_makes_no_sense_is_nobody_s_and_ends_no_election(replicas: Replicas, answer: Json) -> None:
     replicas.a.step()
     sound = dict(replicas.server.objects[LEASE])
     replicas.server.objects[LEASE] = answer
