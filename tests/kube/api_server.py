@@ -77,6 +77,15 @@ class ApiStandIn:
         """Create a node."""
         self.put(f"/api/v1/nodes/{node['metadata']['name']}", node)
 
+    def break_watches(self, folder: str) -> None:
+        """Tell whoever watches a list that what he has seen of it is too old."""
+        with self.changed:
+            self.version += 1
+            self.events.append(
+                (self.version, "ERROR", f"{folder}/-", {"code": 410, "message": "too old", "metadata": {}})
+            )
+            self.changed.notify_all()
+
     def _note(self, kind: str, path: str, thing: Json) -> Json:
         self.version += 1
         thing["metadata"]["resourceVersion"] = str(self.version)

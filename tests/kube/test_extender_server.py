@@ -15,8 +15,10 @@ from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.builders import node, pod
 from tests.kube.waiting import until
 
+from gpuyard.core import steady_thread
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
+from gpuyard.kube.client import following
 from gpuyard.kube.extender.running import ExtenderSettings, running_extender
 from gpuyard.kube.extender.server import ExtenderServer, server_tls
 from gpuyard.kube.install.certificates import make_certificates
@@ -87,6 +89,23 @@ def test_what_is_no_json_is_an_error_in_the_answer_and_what_is_no_call_is_not_fo
         connection.putheader("Content-Length", "999999999999")
         connection.endheaders()
         assert connection.getresponse().status == 413
+
+
+def test_whoever_stops_following_is_not_ready_and_whoever_has_lost_a_thread_not_alive(
+    cluster: ApiStandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "STALE_S", 0.0)
+    monkeypatch.setattr(steady_thread, "AGAIN_S", 0.01)
+    with running_extender(cluster.api, JUDGE, ExtenderSettings(port=0), print) as server, asking(server) as connection:
+        until(lambda: ask(connection, "GET", "/readyz")[0] == 200)
+        cluster.fails = lambda method, path: 500 if path == "/api/v1/nodes" else None
+        cluster.break_watches("/api/v1/nodes")
+        until(lambda: ask(connection, "GET", "/readyz")[0] == 503)
+        assert "following /api/v1/nodes" in ask(connection, "GET", "/readyz")[1]
+        cluster.fails = lambda method, path: None
+        until(lambda: ask(connection, "GET", "/readyz") == (200, "ok"))
+        server.broken = lambda: "learning has ended"
+        assert ask(connection, "GET", "/healthz") == (503, "learning has ended")
 
 
 def test_the_one_replica_that_leads_is_marked_and_the_other_binds_nothing(cluster: ApiStandIn) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests.kube.builders import node
 from tests.kube.kubelet import KubeletStandIn
 from tests.kube.waiting import until
 
+from gpuyard.core import steady_thread
 from gpuyard.kube import heartbeat, names
 from gpuyard.kube.heartbeat import answers_lines, beat, start_beating, why_not_alive
 from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings, socket_name
@@ -104,8 +106,10 @@ def test_a_daemon_is_alive_while_it_answers_tasks(
         thread = threading.Thread(target=daemon.run)
         thread.start()
         assert answers_lines(path)
-        start_beating(alive, lambda: answers_lines(path))
+        beating = start_beating(alive, lambda: answers_lines(path), print)
         until(alive.exists)
+        beating.stop()
+        beating.join()
         daemon.stop()
         thread.join(60)
     assert not answers_lines(path)
@@ -120,3 +124,21 @@ def test_somebody_who_listens_and_says_nothing_is_not_alive(
         mute.bind(str(path))
         mute.listen()
         assert not answers_lines(path)
+
+
+def test_a_heart_beats_on_once_the_disk_has_room_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeat, "BEAT_S", 0.0)
+    monkeypatch.setattr(steady_thread, "AGAIN_S", 0.0)
+    said: list[str] = []
+
+    def full(file: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(file))
+
+    monkeypatch.setattr(heartbeat, "beat", full)
+    beating = start_beating(tmp_path / "alive", lambda: True, said.append)
+    until(lambda: said)
+    monkeypatch.setattr(heartbeat, "beat", beat)
+    until((tmp_path / "alive").exists)
+    beating.stop()
+    beating.join()
+    assert "No space left" in said[0]

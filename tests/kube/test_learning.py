@@ -231,3 +231,13 @@ def test_it_does_not_matter_when_and_by_whom_a_growing_list_is_heard(
     for key, each in bit_by_bit.mixes.items():
         assert (each.slowdown, each.error) == pytest.approx((at_once.mixes[key].slowdown, at_once.mixes[key].error))
     assert bit_by_bit.hear("g", whole, NOW_S) is bit_by_bit
+
+
+@pytest.mark.parametrize("what", [{"error": 1e200}, {"slowdown": 1e308}, {"slowdown": -2.0}, {"error": float("nan")}])
+def test_what_nobody_can_have_measured_teaches_nobody(what: dict[str, float]) -> None:
+    company = tuple(MemberUsage(name, 0.5, 0.5) for name in "ab")
+    sound = MeasuredMix(company, (0,), 0.5, 0.02, "V100", "2026-01-01T00:00:00Z")
+    absurd = [replace(sound, at=f"2026-01-01T00:00:0{second}Z", **what) for second in (1, 2)]
+    learnt = Learnt().hear("n-0", [sound, *absurd], NOW_S)
+    assert [each.slowdown for each in learnt.observations] == [0.5]
+    assert write_learnt(learnt)

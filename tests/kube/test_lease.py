@@ -1,6 +1,8 @@
 """One replica leads at a time."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from tests.kube.api_server import ApiStandIn, api_server
@@ -8,6 +10,7 @@ from tests.kube.api_server import ApiStandIn, api_server
 from gpuyard.kube.client.api import ApiError
 from gpuyard.kube.client.lease import LEASE_S, SURE_S, LeaderLease
 
+Json = dict[str, Any]
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/gpuyard/leases/one"
 
 
@@ -87,3 +90,34 @@ def test_nobody_leads_who_could_not_learn_what_happened_before(replicas: Replica
     lease = LeaderLease(replicas.server.api, "gpuyard", "one", "d", began=cannot, clock=lambda: replicas.now)
     lease.step()
     assert not lease.leads()
+
+
+@pytest.mark.parametrize("answer", [{"spec": {"holderIdentity": "z", "leaseDurationSeconds": "soon"}}, {"spec": {}}])
+def test_a_lease_that_makes_no_sense_is_nobody_s_and_ends_no_election(replicas: Replicas, answer: Json) -> None:
+    replicas.a.step()
+    sound = dict(replicas.server.objects[LEASE])
+    replicas.server.objects[LEASE] = answer
+    for _ in range(int(SURE_S)):
+        replicas.now += 1.0
+        with suppress(KeyError, ValueError, ApiError):
+            replicas.a.step()
+    assert (replicas.a.leads(), replicas.began) == (False, "aA")  # and whoever is told so was told
+    replicas.server.objects[LEASE] = sound
+    replicas.pass_time(LEASE_S, replicas.a)
+    assert replicas.a.leads()
+
+
+def test_whatever_keeps_the_leader_from_beginning_it_does_not_lead_and_tries_again(replicas: Replicas) -> None:
+    failures = [KeyError("metadata"), OverflowError()]
+
+    def cannot() -> None:
+        if failures:
+            raise failures.pop()
+
+    lease = LeaderLease(replicas.server.api, "gpuyard", "one", "d", began=cannot, clock=lambda: replicas.now)
+    for _ in range(2):
+        with pytest.raises((KeyError, OverflowError)):
+            lease.step()
+        assert not lease.leads()
+    lease.step()
+    assert lease.leads()

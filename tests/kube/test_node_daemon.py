@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.kube.builders import pod
 from tests.kube.node_of_test import DaemonNode, node_of_test, shared_gpu
+from tests.kube.waiting import until
 
+from gpuyard.core.steady_thread import FAILING_S
 from gpuyard.kube.node.labels import node_label
 from gpuyard.kube.resources.shared_gpu import SHARED_GPUS, GpuWanted, MeasuredMix, MemberUsage
 from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
@@ -377,3 +380,42 @@ def test_whatever_happens_every_gpu_comes_to_rest_and_objects_say_what_is(action
 def pods_on(yard: DaemonNode, number: int) -> list[dict[str, Any]]:
     pods = [thing for path, thing in yard.server.objects.items() if "/pods/" in path]
     return [each for each in pods if each["metadata"]["annotations"]["gpuyard.io/devices"] == str(number)]
+
+
+def test_a_disk_that_is_full_keeps_nobody_from_being_told_and_notes_are_made_up_for(
+    yard: DaemonNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = yard.train("a")
+    write = Path.write_text
+
+    def full(file: Path, text: str, **options: Any) -> int:
+        if file.parent.name != "notes":
+            return write(file, text, **options)
+        write(file, text[:5], **options)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(Path, "write_text", full)
+        yard.go_on(20)
+        assert yard.task("a").status.batch is not None
+        assert [each for each in yard.said if "No space left" in each] == yard.said
+        assert len(yard.said) == 1
+        assert list((yard.folder / "notes").iterdir()) == []
+    yard.go_on()
+    assert (yard.folder / "notes" / f"{secret}.json").exists()
+
+
+def test_a_daemon_that_goes_round_no_longer_is_in_trouble(yard: DaemonNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("metadata")
+
+    written = len(yard.server.requests)
+    monkeypatch.setattr(yard.daemon.task_objects, "find", fails)
+    with yard.daemon.running():
+        until(lambda: len(yard.server.requests) > written)  # what else is to be done is done
+        until(lambda: any("metadata" in each for each in yard.said))
+        assert not yard.daemon.trouble
+        yard.now += FAILING_S
+        assert "metadata" in yard.daemon.trouble
+        monkeypatch.undo()
+        until(lambda: not yard.daemon.trouble)

@@ -1,11 +1,19 @@
 """What is read of pods and nodes."""
 
+import json
+from pathlib import Path
+
 import pytest
 from tests.kube.builders import gpus, node, pod
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube import names
+from gpuyard.kube.client.access import ApiAccess
+from gpuyard.kube.client.api import Api
+from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.objects import GpuRequest, YardGpu, read_node, read_pod
+from gpuyard.kube.plugin.device_plugin import DevicePlugin, PluginSettings
+from gpuyard.kube.plugin.emulated_devices import EmulatedDevices
 
 
 def test_a_pod_is_read_with_what_it_asks_for_and_where_it_is() -> None:
@@ -88,3 +96,32 @@ def test_the_same_of_the_annotation_of_iadeep() -> None:
     broken = node("n1")
     broken["metadata"]["annotations"] = {names.THEIR_GPU_INFO: '[{"UID":1e999,"MemCapacity":16}]'}
     assert read_node(broken).gpus == ()
+
+
+@pytest.mark.parametrize("what", [{"memory_gib": 9 * 10**20}, {"memory_gib": 10**400}, {"index": 10**400}])
+def test_gpus_beyond_all_measure_are_none_and_their_node_is_named_once(what: dict[str, int]) -> None:
+    said: list[str] = []
+    state = ClusterState(said.append)
+    gpu = {"index": 0, "kind": "V100", "memory_gib": 16, "healthy": True}
+    absurd = {"metadata": {"name": "n1", "annotations": {names.GPUS_OF_NODE: json.dumps([gpu | what])}}}
+    sound = {"metadata": {"name": "n2", "annotations": {names.GPUS_OF_NODE: json.dumps([gpu])}}}
+    for _ in range(2):
+        state.of_nodes.replace([absurd, sound])
+        state.of_nodes.change(absurd, gone=False)
+    assert [len(state.books.open_gpus(name)) for name in ("n1", "n2")] == [0, 1]
+    assert said == ["the GPUs of node n1 are left out: what is written of them makes no sense"]
+
+
+@pytest.mark.parametrize(
+    ("content", "numbers"),
+    [(b"0, 2\n3", {0, 2, 3}), (b"\xff\xfe1", set()), (b"9" * 5000 + b",1", {1}), ("²,1".encode(), {1}), (b"-1", set())],
+)
+def test_a_list_of_gpus_out_of_order_that_makes_no_sense_ends_nothing(
+    tmp_path: Path, content: bytes, numbers: set[int]
+) -> None:
+    file = tmp_path / "out-of-order"
+    file.write_bytes(content)
+    settings = PluginSettings("n1", tmp_path, tmp_path / "kubelet.sock", file)
+    source = EmulatedDevices("4xP100", "n1", tmp_path / "lib", tmp_path / "shm", tmp_path / "tasks")
+    plugin = DevicePlugin(settings, source, Api(ApiAccess("nowhere", 1)), print)
+    assert {gpu.index for gpu in plugin._present() if not gpu.healthy} == numbers

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -16,10 +17,11 @@ import pytest
 from tests.kube.waiting import until
 
 from gpuyard.client.shared_batch import SOCKET, TASK, BatchWish, SharedBatch
+from gpuyard.core.errors import InputError
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube import names
 from gpuyard.kube.task_records import TaskRecords
-from gpuyard.sharing.task_daemon import TaskDaemon
+from gpuyard.sharing.task_daemon import MOST_OF_TASK, MOST_STRANGERS, TaskDaemon
 from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
 
 BEAT_S = 0.002
@@ -183,3 +185,65 @@ def test_records_say_where_a_container_is_and_go_when_nobody_holds_the_devices(s
 def test_sizes_that_make_no_sense_are_refused_where_they_are_given(terms: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="smallest ≤ own ≤ largest"):
         SharedBatch(64, environment={}, **terms)  # type: ignore[arg-type]
+
+
+def test_whoever_says_no_secret_keeps_no_task_from_being_heard(short_folder: Path) -> None:
+    path = short_folder / "tasks.sock"
+    terms = {"own": 64, "smallest": 32, "largest": 128, "fixed_gb": 0.0, "sample_gb": 0.0, "rule": "sqrt"}
+    secret = TaskRecords(short_folder / "records").add(names.MEMORY, ["gpu0-0"])
+    line = json.dumps({"task": secret, **terms}).encode() + b"\n"
+    with running(short_folder), ExitStack() as connections:
+
+        def connect() -> socket.socket:
+            one = connections.enter_context(socket.socket(socket.AF_UNIX))
+            one.settimeout(60)
+            one.connect(str(path))
+            return one
+
+        def answer(one: socket.socket) -> bytes:
+            one.sendall(line)
+            return one.recv(1000)
+
+        honest = connect()
+        assert b"wish" in answer(honest)
+        strangers = [connect() for _ in range(MOST_STRANGERS + 1)]
+        assert strangers[0].recv(1) == b""  # the one who came first goes
+        assert b"wish" in answer(honest)
+        others = [connect() for _ in range(MOST_OF_TASK)]
+        answers = [answer(one) for one in others]
+        assert [b"wish" in each for each in answers] == [True] * (MOST_OF_TASK - 1) + [False]
+
+
+def test_a_socket_at_which_a_daemon_listens_is_left_to_it(short_folder: Path) -> None:
+    path = short_folder / "tasks.sock"
+    with running(short_folder):
+        with pytest.raises(InputError, match="held by another daemon"), running(short_folder):
+            pass
+        assert say(path, b"nonsense")  # it still answers
+    with running(short_folder):  # what was left behind by one that has gone is taken
+        assert say(path, b"nonsense")
+
+
+def test_records_that_cannot_be_read_now_are_not_taken_for_gone(
+    short_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = TaskRecords(short_folder / "records")
+    secret = records.add(names.MEMORY, ["gpu1-0"])
+    file = records.folder / f"{secret}.json"
+    os.utime(file, (1, 1))
+
+    def fails(*_: object, **__: object) -> str:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as full:
+        full.setattr(Path, "read_text", fails)
+        with pytest.raises(OSError, match="Too many"):
+            records.find(secret)
+        records.keep([["gpu1-0"]])
+        records.keep([])
+    assert records.find(secret) is not None
+    file.write_text("nonsense")
+    os.utime(file, (1, 1))
+    assert records.find(secret) is None
+    records.keep([["gpu1-0"]])
+    assert not file.exists()

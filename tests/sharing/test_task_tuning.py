@@ -11,6 +11,7 @@ import pytest
 
 from gpuyard.client.shared_batch import BatchWish
 from gpuyard.core.errors import InputError
+from gpuyard.policies.multiplex.gpu_tuner import GpuTuner
 from gpuyard.sharing.task_messages import read_message
 from gpuyard.sharing.task_tuning import NodeTuning, TaskPlace
 
@@ -191,3 +192,59 @@ def test_a_message_that_makes_no_sense_is_refused(change: dict[str, Any]) -> Non
 def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(InputError):
         read_message(line)
+
+
+SAMPLE = {"steps": 20, "step_s": 0.1, "error_s": 0.001}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"sample": SAMPLE | {"step_s": 1e-200}},
+        {"sample": SAMPLE | {"step_s": 1e200}},
+        {"sample": SAMPLE | {"error_s": 1e200}},
+        {"sample": SAMPLE | {"noise_scale": 1e-300}},
+        {"sample": SAMPLE | {"noise_scale": 1e300}},
+        {"sample": SAMPLE | {"steps": 10**30}},
+        {"fixed_gb": 1e308},
+        {"sample_gb": 1e308},
+        {"alone_s": 1e-308},
+        {"remaining_s": 1e300},
+    ],
+)
+def test_what_no_task_measures_is_refused(said: dict[str, Any]) -> None:
+    terms: dict[str, Any] = {"task": "a", "own": 64, "smallest": 32, "largest": 128, "fixed_gb": 2.0, "sample_gb": 0.05}
+    assert read_message(json.dumps(terms | {"rule": "sqrt", "sample": SAMPLE}).encode())
+    with pytest.raises(InputError):
+        read_message(json.dumps(terms | {"rule": "sqrt"} | said).encode())
+
+
+def test_neighbours_of_a_task_at_which_the_tuner_fails_train_on_with_their_own_sizes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds = count()
+    tuning = NodeTuning({0: 16.0, 1: 16.0}, lambda: f"r{next(rounds)}")
+    a, b = (SimulatedTask(name, lambda size: 0.1) for name in "ab")
+    for now in range(3):
+        a.beat(tuning, now)
+        b.beat(tuning, now)
+    assert tuning.is_busy(0)
+
+    def fails(*_: object) -> None:
+        raise OverflowError("math range error")
+
+    with monkeypatch.context() as broken:
+        for what in ("acknowledge", "report", "time_passed"):
+            broken.setattr(GpuTuner, what, fails)
+        with pytest.raises(OverflowError):
+            b.beat(tuning, 3.0)
+        for now in range(4, 8):
+            a.beat(tuning, now)
+            b.beat(tuning, now)
+            tuning.time_passed(now)
+        assert (a.size, b.size, tuning.is_busy(0)) == (64, 64, False)
+    b_again = SimulatedTask("c", lambda size: 0.1)
+    for now in range(8, 12):
+        for each in (a, b, b_again):
+            each.beat(tuning, now)
+    assert tuning.rows()[0]["phase"] != "alone"  # another company is tuned

@@ -185,10 +185,11 @@ def node(
         node, tasks / RECORDS, tasks / NOTES, sockets / TASK_SOCKET, sockets / STEPS_SOCKET, tasks / POD_DEVICES
     )
     api = Api(find_access(kubeconfig))
-    with NodeDaemon(settings, _gpus_of_node(emulated, tasks), api, say).running() as daemon:
+    whole = NodeDaemon(settings, _gpus_of_node(emulated, tasks), api, say)
+    with whole.running() as daemon:
         say(f"tasks are heard in {sockets}")
         if heartbeat is not None:
-            start_beating(heartbeat, lambda: answers_lines(sockets / TASK_SOCKET))
+            start_beating(heartbeat, lambda: not whole.trouble and answers_lines(sockets / TASK_SOCKET), say)
         daemon.run()
 
 

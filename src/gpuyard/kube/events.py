@@ -66,7 +66,7 @@ class _Told(NamedTuple):
 
 
 class EventRecorder:
-    """Tells events about objects, from a thread of its own once it was started."""
+    """Tells events about objects: whoever has something to tell does not wait, and steps do it."""
 
     def __init__(
         self,
@@ -81,7 +81,6 @@ class EventRecorder:
         self._waiting: OrderedDict[tuple[ObjectRef, str], _Word] = OrderedDict()
         self._told: OrderedDict[tuple[ObjectRef, str], _Told] = OrderedDict()
         self._failing = False
-        self._over = threading.Event()
         self.lost = 0
         """How many were never told, as too many waited or the API server did not take them."""
 
@@ -103,18 +102,6 @@ class EventRecorder:
         for word in due:
             self._send(word)
         return len(due)
-
-    def start(self) -> None:
-        """Tell from a thread of its own until `stop`."""
-        threading.Thread(target=self._go_on, name="events", daemon=True).start()
-
-    def stop(self) -> None:
-        """End."""
-        self._over.set()
-
-    def _go_on(self) -> None:
-        while not self._over.wait(PAUSE_S):
-            self.step()
 
     def _take(self) -> list[_Word]:
         now = self._clock()

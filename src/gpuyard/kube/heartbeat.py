@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from gpuyard.core.steady_thread import SteadyThread
 
 BEAT_S = 10.0
 ANSWER_S = 5.0
@@ -33,16 +34,16 @@ def why_not_alive(file: Path, within_s: float) -> str:
     return ""
 
 
-def start_beating(file: Path, works: Callable[[], bool]) -> None:
+def start_beating(file: Path, works: Callable[[], bool], say: Callable[[str], None]) -> SteadyThread:
     """Renew the file from a thread of its own, as long as it is found that the part works."""
 
     def keep() -> None:
-        while True:
-            if works():
-                beat(file)
-            time.sleep(BEAT_S)
+        if works():
+            beat(file)
 
-    threading.Thread(target=keep, name="heartbeat", daemon=True).start()
+    thread = SteadyThread("heartbeat", keep, BEAT_S, say)
+    thread.start()
+    return thread
 
 
 def answers_lines(path: Path) -> bool:

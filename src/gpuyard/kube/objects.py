@@ -16,6 +16,8 @@ _SUFFIXES = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20
 USUAL_COMPUTE, USUAL_BANDWIDTH = 0.5, 0.25
 """What a task is taken to keep busy of a GPU when it says nothing."""
 MOST_GPUS_OF_NODE = 64
+MOST_NUMBER, MOST_GIB = 9999, 2**20
+"""A GPU whose number or memory is said to be larger is none."""
 
 
 @dataclass(frozen=True)
@@ -193,11 +195,19 @@ def _counted_gpus(capacity: Mapping[str, Any]) -> tuple[YardGpu, ...]:
     return _in_order([YardGpu(index, "", total // count) for index in range(count)])
 
 
+def says_nonsense(node: Mapping[str, Any], read: YardNode) -> bool:
+    """Whether somebody wrote down GPUs of a node, and none could be read."""
+    annotations = (node.get("metadata") or {}).get("annotations") or {}
+    return not read.gpus and any(
+        annotations.get(key) not in (None, "", "[]") for key in (names.GPUS_OF_NODE, names.THEIR_GPU_INFO)
+    )
+
+
 def _in_order(gpus: list[YardGpu]) -> tuple[YardGpu, ...]:
     """GPUs by their numbers; none at all if what is said of them makes no sense."""
     numbers = {each.index for each in gpus}
     sound = len(numbers) == len(gpus) <= MOST_GPUS_OF_NODE and all(
-        each.index >= 0 and each.memory_gib > 0 for each in gpus
+        0 <= each.index <= MOST_NUMBER and 0 < each.memory_gib <= MOST_GIB for each in gpus
     )
     return tuple(sorted(gpus, key=lambda each: each.index)) if sound else ()
 

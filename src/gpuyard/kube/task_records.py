@@ -40,14 +40,14 @@ class TaskRecords:
         return name
 
     def read(self, name: str) -> HeldDevices | None:
-        """What a container was given, by its secret; None if there is none."""
+        """What a container was given, by its secret; None if there is none, OSError where nobody can say that now."""
         if not re.fullmatch(r"[0-9a-f]{32}", name):
             return None
         try:
             noted = json.loads((self.folder / f"{name}.json").read_text())
             held = HeldDevices(str(noted["resource"]), tuple(noted["devices"]))
             by_gpu(held.ids)
-        except (OSError, ValueError, KeyError, TypeError, InputError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, InputError):
             return None
         return held
 
@@ -68,6 +68,9 @@ class TaskRecords:
         """Forget containers whose devices nobody holds any more."""
         present = {tuple(sorted(devices)) for devices in held}
         for file in self.folder.glob("*.json"):
-            noted = self.read(file.stem)
-            if time.time() - file.stat().st_mtime > SETTLED_S and (noted is None or noted.ids not in present):
-                file.unlink()
+            try:
+                noted, age_s = self.read(file.stem), time.time() - file.stat().st_mtime
+            except OSError:  # it may be read the next time: whoever runs with it is not forgotten for that
+                continue
+            if age_s > SETTLED_S and (noted is None or noted.ids not in present):
+                file.unlink(missing_ok=True)

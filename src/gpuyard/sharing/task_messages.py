@@ -9,7 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpuyard.core.errors import InputError
 from gpuyard.policies.multiplex.learning_rate import RULES
 
-Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+StepTime = Annotated[float, Field(ge=1e-9, le=1e7, allow_inf_nan=False)]
+"""What no step takes is refused here: calculations further on would not bear it."""
+Gigabytes = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Size = Annotated[int, Field(ge=1, le=10**9)]
 Which = tuple[str, int]
 """A wish, by its round and its generation."""
@@ -19,10 +22,10 @@ class TaskSample(BaseModel):
     """Steps that a task has measured."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
-    steps: Annotated[int, Field(ge=1)]
-    step_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    steps: Size
+    step_s: StepTime
     error_s: Amount
-    noise_scale: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    noise_scale: Annotated[float | None, Field(ge=1e-12, le=1e15, allow_inf_nan=False)] = None
 
 
 class TaskMessage(BaseModel):
@@ -33,13 +36,13 @@ class TaskMessage(BaseModel):
     own: Size
     smallest: Size
     largest: Size
-    fixed_gb: Amount
-    sample_gb: Amount
+    fixed_gb: Gigabytes
+    sample_gb: Gigabytes
     rule: str
     applied: Annotated[Which | None, Field(strict=False)] = None
     sample: TaskSample | None = None
     out_of_memory: Annotated[Which | None, Field(strict=False)] = None
-    alone_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    alone_s: StepTime | None = None
     """The time of a step alone, where that is known before any is measured."""
     remaining_s: Amount | None = None
     """How long it is likely to go on, where that is known."""

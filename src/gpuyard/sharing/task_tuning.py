@@ -6,7 +6,8 @@ No I/O, no clock. Tasks say everything that matters in each message: a daemon th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from math import floor
 from typing import Any
@@ -130,6 +131,10 @@ class NodeTuning:
 
     def hear(self, place: TaskPlace, message: TaskMessage, now: float) -> BatchWish | None:
         """A task has said how it is; returns what is wished of it, None if that is nothing new."""
+        with self._safely(place.gpu):
+            return self._hear(place, message, now)
+
+    def _hear(self, place: TaskPlace, message: TaskMessage, now: float) -> BatchWish | None:
         gpu, name = self._gpus[place.gpu], message.task
         member = gpu.members.get(name)
         if member is None:
@@ -170,13 +175,31 @@ class NodeTuning:
     def leave(self, gpu: int, name: str, now: float) -> None:
         """A task has gone."""
         if self._gpus[gpu].members.pop(name, None) is not None:
-            self._company_changed(self._gpus[gpu], now, gone=name)
+            with self._safely(gpu):
+                self._company_changed(self._gpus[gpu], now, gone=name)
 
     def time_passed(self, now: float) -> None:
         """Leave out who has been silent for too long."""
-        for gpu in self._gpus.values():
-            if gpu.tuner is not None:
-                gpu.tuner.time_passed(now)
+        with ExitStack() as each_in_turn:
+            for number in self._gpus:
+                each_in_turn.callback(self._time_passed, number, now)
+
+    def _time_passed(self, number: int, now: float) -> None:
+        tuner = self._gpus[number].tuner
+        if tuner is not None:
+            with self._safely(number):
+                tuner.time_passed(now)
+
+    @contextmanager
+    def _safely(self, number: int) -> Iterator[None]:
+        """Whatever fails in tuning a GPU: its tasks go on with their own sizes, until their company changes."""
+        try:
+            yield
+        except Exception:
+            gpu = self._gpus[number]
+            gpu.tuner, gpu.round = None, self._new_round()
+            gpu.samples.clear()
+            raise
 
     def _meet(self, gpu: _SharedGpu, member: _Member, company: frozenset[str]) -> None:
         """What was measured in another company than the present one is no longer what is true."""

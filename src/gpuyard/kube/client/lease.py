@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ class LeaderLease:
         ended: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`began` is called when this replica has become the leader, before it acts; ApiError puts that off.
+        """`began` is called when this replica has become the leader, before it acts; any exception puts that off.
 
         `ended` is called when it no longer is.
         """
@@ -42,7 +41,6 @@ class LeaderLease:
         """The lease as somebody else wrote it last, and when that was seen by this machine's clock."""
         self._acts = False
         """Whether it led after the last step."""
-        self._over = threading.Event()
 
     def leads(self) -> bool:
         """Whether this replica may act now."""
@@ -51,10 +49,12 @@ class LeaderLease:
     def step(self) -> None:
         """Renew the lease, or take it if it is free."""
         led = self._acts
-        self._try_to_lead()
-        self._acts = self.leads()
-        if led and not self._acts:
-            self._ended()
+        try:
+            self._try_to_lead()
+        finally:
+            self._acts = self.leads()
+            if led and not self._acts:
+                self._ended()
 
     def _try_to_lead(self) -> None:
         asked_at, led = self._clock(), self.leads()
@@ -69,20 +69,6 @@ class LeaderLease:
             self._renewed_at = asked_at
         except ApiError:
             return  # until it no longer is sure, nothing has changed
-
-    def keep(self) -> None:
-        """Take part in the election until `stop`."""
-        while not self._over.wait(RENEW_S):
-            self.step()
-
-    def start(self) -> None:
-        """Take part from a thread of its own; the first step is done before this returns."""
-        self.step()
-        threading.Thread(target=self.keep, name="lease", daemon=True).start()
-
-    def stop(self) -> None:
-        """Take part no longer."""
-        self._over.set()
 
     def _read(self) -> dict[str, Any]:
         try:

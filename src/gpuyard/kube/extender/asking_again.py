@@ -7,7 +7,6 @@ scheduler looks again at a pod that was changed.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -38,16 +37,6 @@ class AskingAgain:
     ) -> None:
         self._api, self._state, self._judge = api, state, judge
         self._leads, self._say, self._now_ns = leads, say, now_ns
-        self._over = threading.Event()
-
-    def start(self) -> None:
-        """Begin, in a thread of its own."""
-        threading.Thread(target=self._go_on, name="asking again", daemon=True).start()
-
-    def stop(self) -> None:
-        """End."""
-        self._over.set()
-        self._state.freed.set()
 
     def step(self) -> list[str]:
         """Mark those who would fit now, each once until it is refused again; returns their names."""
@@ -77,9 +66,8 @@ class AskingAgain:
             self._say(f"pod {places.pod.full_name} cannot be judged: {error}")
             return True
 
-    def _go_on(self) -> None:
-        while not self._over.is_set():
-            self._state.freed.wait(AGAIN_S)
-            self._state.freed.clear()
-            self.step()
-            self._over.wait(LOOK_S)
+    def wait_and_step(self) -> None:
+        """Do that as soon as there may be more room."""
+        self._state.freed.wait(AGAIN_S)
+        self._state.freed.clear()
+        self.step()

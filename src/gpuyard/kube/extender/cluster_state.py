@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube.books import GpuBooks
-from gpuyard.kube.objects import GpuPod, read_node, read_pod
+from gpuyard.kube.objects import GpuPod, YardNode, read_node, read_pod, says_nonsense
 
 
 class WaitCause(StrEnum):
@@ -46,7 +46,7 @@ class ClusterState:
         """By uid, pods that wait, for which no node had room when the scheduler asked."""
         self.freed = threading.Event()
         """Set when there may be more room than before."""
-        self._say = say
+        self.say = say
         self.of_nodes, self.of_pods = NodeList(self), PodList(self)
 
     def learn(self, pod: GpuPod) -> None:
@@ -82,7 +82,7 @@ class ClusterState:
         try:
             return read_pod(item)
         except InputError as error:
-            self._say(f"pod {(item.get('metadata') or {}).get('name')} is left out: {error}")
+            self.say(f"pod {(item.get('metadata') or {}).get('name')} is left out: {error}")
             return None
 
 
@@ -91,10 +91,13 @@ class NodeList:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._nonsense: set[str] = set()
+        """Nodes of whose GPUs nobody can make sense, which was said."""
 
     def replace(self, items: list[dict[str, Any]]) -> None:
         """All nodes."""
-        nodes = {node.name: node for node in map(read_node, items)}
+        nodes = {node.name: node for node in map(self._read, items)}
+        self._nonsense &= nodes.keys()
         with self._state.lock:
             for name in set(self._state.books.nodes) - set(nodes):
                 self._state.books.remove_node(name)
@@ -104,13 +107,22 @@ class NodeList:
 
     def change(self, item: dict[str, Any], *, gone: bool) -> None:
         """One node."""
-        node = read_node(item)
+        node = self._read(item)
         with self._state.lock:
             if gone:
                 self._state.books.remove_node(node.name)
             elif self._state.books.node(node.name) != node:  # most changes are a node's heartbeat
                 self._state.books.set_node(node)
                 self._state.freed.set()
+
+    def _read(self, item: dict[str, Any]) -> YardNode:
+        node = read_node(item)
+        if not says_nonsense(item, node):
+            self._nonsense.discard(node.name)
+        elif node.name not in self._nonsense:
+            self._nonsense.add(node.name)
+            self._state.say(f"the GPUs of node {node.name} are left out: what is written of them makes no sense")
+        return node
 
 
 class PodList:

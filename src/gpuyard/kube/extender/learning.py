@@ -73,20 +73,11 @@ class Learning:
         """Of the ConfigMap whose content is known; None: unknown, empty: there is none."""
         self._unreadable = ""
         self._said: str | None = None
-        self._over = threading.Event()
 
     @property
     def mixes(self) -> int:
         """Of how many mixes something was learnt."""
         return len(self._learnt.mixes)
-
-    def start(self) -> None:
-        """Learn from a thread of its own until `stop`."""
-        threading.Thread(target=self._go_on, name="learning", daemon=True).start()
-
-    def stop(self) -> None:
-        """End."""
-        self._over.set()
 
     def step(self) -> None:
         """Take up what is new, and write it down where this replica leads; what cannot be done is tried again."""
@@ -102,10 +93,6 @@ class Learning:
                 self._tell(f"what was learnt of mixes cannot be kept: {error}")
         else:
             self._said = None
-
-    def _go_on(self) -> None:
-        while not self._over.wait(LOOK_S):
-            self.step()
 
     def _hear(self) -> None:
         learnt, now_s = self._learnt, self._now()

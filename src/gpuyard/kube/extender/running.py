@@ -9,18 +9,22 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+from gpuyard.core.steady_thread import SteadyThread
 from gpuyard.kube import names
 from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.client.following import Following, ListFollower
-from gpuyard.kube.client.lease import LeaderLease
-from gpuyard.kube.events import EventRecorder
+from gpuyard.kube.client.lease import RENEW_S, LeaderLease
+from gpuyard.kube.events import PAUSE_S, EventRecorder
 from gpuyard.kube.extender.answers import Extender
+from gpuyard.kube.extender.asking_again import LOOK_S as ASK_S
 from gpuyard.kube.extender.asking_again import AskingAgain
 from gpuyard.kube.extender.cluster_state import ClusterState
 from gpuyard.kube.extender.figures import ClusterFacts
+from gpuyard.kube.extender.learning import LOOK_S as LEARN_S
 from gpuyard.kube.extender.learning import Learning, SharedGpuList
 from gpuyard.kube.extender.metrics import ExtenderMetrics
 from gpuyard.kube.extender.server import ExtenderServer
+from gpuyard.kube.extender.telling import LOOK_S as TELL_S
 from gpuyard.kube.extender.telling import Telling
 from gpuyard.kube.jobs.controller import GangController, JobSettings
 from gpuyard.kube.judging import PodJudge
@@ -83,7 +87,7 @@ def running_extender(
         mark("true")
         say(f"{settings.identity} leads")
 
-    def ended() -> None:
+    def no_longer() -> None:
         say(f"{settings.identity} leads no longer")
         with suppress(ApiError):
             mark(None)
@@ -94,11 +98,13 @@ def running_extender(
 
     lease = None
     if settings.namespace:
-        lease = LeaderLease(api, settings.namespace, LEASE_NAME, settings.identity, began=began, ended=ended)
+        lease = LeaderLease(api, settings.namespace, LEASE_NAME, settings.identity, began=began, ended=no_longer)
     leads = lease.leads if lease else lambda: True
 
     def missing() -> str:
-        return "" if all(each.listed.is_set() for each in follow) else "the cluster has not been listed yet"
+        if not all(each.listed.is_set() for each in follow):
+            return "the cluster has not been listed yet"
+        return "; ".join(each.trouble for each in follow if each.trouble)
 
     def decides() -> bool:
         return leads() and not missing()
@@ -126,26 +132,32 @@ def running_extender(
             )
 
     metrics = ExtenderMetrics(facts)
-    server = ExtenderServer((settings.host, settings.port), extender, metrics, missing, settings.tls)
     # Pods are bound without these lists, and before a cluster has them: nobody waits for what nodes measure.
     measured = [
         Following(api, SHARED_GPUS.folder(), gpus, say),
         Following(api, TRAINING_TASKS.folder(), telling, say),
     ]
-    parts: list[AskingAgain | EventRecorder | Telling | Learning] = [
-        AskingAgain(api, state, judge, acts, say),
-        events,
-        telling,
-        learning,
+    asking = AskingAgain(api, state, judge, acts, say)
+    threads = [
+        SteadyThread("asking again", asking.wait_and_step, ASK_S, say),
+        SteadyThread("events", events.step, PAUSE_S, say),
+        SteadyThread("telling", telling.look, TELL_S, say),
+        SteadyThread("learning", learning.step, LEARN_S, say),
     ]
+    if lease is not None:
+        threads.append(SteadyThread("lease", lease.step, RENEW_S, say))
+
+    def ended() -> str:
+        """What nobody does any more: a new process would."""
+        return "; ".join(f"{each.name} has ended" for each in (*threads, *follow, *measured) if each.gone)
+
+    server = ExtenderServer((settings.host, settings.port), extender, metrics, missing, settings.tls, ended)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
     for each in (*follow, *measured):
         each.start()
-    if lease is not None:
-        lease.start()
+    for steady in threads:
+        steady.start()
     thread.start()
-    for part in parts:
-        part.start()
     if gangs is not None:
         gangs.start(decides)
     try:
@@ -153,10 +165,9 @@ def running_extender(
     finally:
         for each in (*follow, *measured):
             each.stop()
-        if lease is not None:
-            lease.stop()
-        for part in parts:
-            part.stop()
+        for steady in threads:
+            steady.stop()
+        state.freed.set()  # somebody waits for it
         if gangs is not None:
             gangs.stop()
         server.shutdown()

@@ -41,9 +41,13 @@ class ExtenderServer(ThreadingHTTPServer):
         metrics: ExtenderMetrics,
         ready: Callable[[], str],
         tls: ssl.SSLContext | None = None,
+        broken: Callable[[], str] = lambda: "",
     ) -> None:
-        """`ready` says what is still missing; nothing when calls can be answered."""
-        self.metrics, self.ready, self.tls = metrics, ready, tls
+        """`ready` says what is still missing; nothing when calls can be answered.
+
+        `broken` says what only a new process can mend.
+        """
+        self.metrics, self.ready, self.tls, self.broken = metrics, ready, tls, broken
         self.calls: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], bool]]] = {
             "/filter": (extender.filter, _has_error),
             "/prioritize": (extender.prioritize, lambda scores: not scores),
@@ -85,14 +89,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path == "/healthz":
-            self._answer(OK, b"ok", "text/plain")
+            self._all_is_well_but(self.server.broken())
         elif self.path == "/readyz":
-            missing = self.server.ready()
-            self._answer(NOT_READY if missing else OK, (missing or "ok").encode(), "text/plain")
+            self._all_is_well_but(self.server.ready())
         elif self.path == "/metrics":
             self._answer(OK, self.server.metrics.page(), "text/plain; version=0.0.4")
         else:
             self._answer(NOT_FOUND, b"not found", "text/plain")
+
+    def _all_is_well_but(self, wrong: str) -> None:
+        self._answer(NOT_READY if wrong else OK, (wrong or "ok").encode(), "text/plain")
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")

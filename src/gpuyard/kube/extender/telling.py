@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,7 +26,6 @@ class Telling:
         self._events, self._state, self._judge, self._leads = events, state, judge, leads
         self._batches: dict[str, int] = {}
         """By uid of the pod's task, the batch size that it trained with when it was last seen."""
-        self._over = threading.Event()
 
     def chosen(self, pod: GpuPod) -> None:
         """A pod was bound to GPUs of a node."""
@@ -103,17 +101,3 @@ class Telling:
         memory = find_condition(task.status.conditions, OUT_OF_MEMORY)
         if memory is not None and memory.status == TRUE:
             self._events.tell(pod, OUT_OF_MEMORY, memory.message, WARNING)
-
-    # A thread of its own
-
-    def start(self) -> None:
-        """Look now and then, until `stop`."""
-        threading.Thread(target=self._go_on, name="telling", daemon=True).start()
-
-    def stop(self) -> None:
-        """End."""
-        self._over.set()
-
-    def _go_on(self) -> None:
-        while not self._over.wait(LOOK_S):
-            self.look()

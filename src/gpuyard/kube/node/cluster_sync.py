@@ -5,7 +5,6 @@ Whatever the API server does, tasks go on as they were told; what could not be s
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,22 +42,12 @@ class ClusterSync:
         self._task_objects, self._gpu_objects = task_objects, gpu_objects
         self._listed_at: float | None = None
         self._complaint = "", 0.0
-        self._over = threading.Event()
-
-    def run(self) -> None:
-        """Go round until `stop`."""
-        while not self._over.wait(STEP_S):
-            self.step()
-
-    def stop(self) -> None:
-        """End `run`."""
-        self._over.set()
 
     def step(self) -> None:
         """Go round once. What one of the parts cannot do does not keep the others from doing theirs."""
-        self._tasks.look()
-        complaints = []
+        complaints, unforeseen = [], list[Exception]()
         for part in (
+            self._tasks.look,
             self._look_at_pods,
             self._task_objects.find,
             lambda: self._task_objects.say(self._tuning, self._clock()),
@@ -68,16 +57,22 @@ class ClusterSync:
                 part()
             except ApiError as error:
                 complaints.append(str(error))
+            except OSError as error:
+                complaints.append(f"this node fails: {error}")
+            except Exception as error:  # it is for whoever runs this, once the others have had their turn
+                unforeseen.append(error)
         complaint = "; ".join(dict.fromkeys(complaints))
         if complaint:
             self._complain(complaint)
+        if unforeseen:
+            raise unforeseen[0]
 
     def _complain(self, text: str) -> None:
         """Say what is wrong; the same again only after some time."""
         said, at = self._complaint
         if text != said or self._clock() - at >= SAY_AGAIN_S:
             self._complaint = text, self._clock()
-            self._say(f"the API server is not told everything now, tasks go on: {text}")
+            self._say(f"not everything is told and kept now, tasks go on: {text}")
 
     def _look_at_pods(self) -> None:
         unknown, now = self._tasks.unknown(), self._clock()

@@ -67,7 +67,7 @@ class NodeTasks:
         self._records, self._notes, self._alone = records, notes, alone
 
     def look(self) -> None:
-        """Learn which containers there are now, and keep what is known of them."""
+        """Learn which containers there are now, and keep what is known of them; OSError where a disk fails."""
         present = self._records.all()
         with self.lock:
             for secret in [each for each in self.tasks if each not in present]:
@@ -75,19 +75,20 @@ class NodeTasks:
                 self._alone.pop(secret, None)
             for secret, held in present.items():
                 self._add(secret, held)
+            self._notes.keep(self.tasks)  # first: it makes room
             for secret, task in self.tasks.items():
                 self._keep_alone(task, self._alone.get(secret))
                 if task.note != task.kept:
                     self._notes.write(secret, task.note)
                     task.kept = task.note
-            self._notes.keep(self.tasks)
 
     def note_left(self, secret: str, left: LastWord | None) -> None:
         """Keep what a process said when it ended, before it hears that it was heard; None when another one begins."""
         task = self.tasks[secret]
         if task.note.left != left:
-            task.note = task.kept = replace(task.note, left=left)
+            task.note = replace(task.note, left=left)
             self._notes.write(secret, task.note)
+            task.kept = task.note
 
     def _keep_alone(self, task: NodeTask, alone: StepMean | None) -> None:
         """What is measured again and again need not be kept each time."""

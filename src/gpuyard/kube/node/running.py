@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from secrets import token_hex
 
+from gpuyard.core.steady_thread import SteadyThread
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube.client.api import Api
 from gpuyard.kube.client.following import Following
-from gpuyard.kube.node.cluster_sync import ClusterSync
+from gpuyard.kube.node.cluster_sync import STEP_S, ClusterSync
 from gpuyard.kube.node.gpu_objects import GpuObjects, time_of_day
 from gpuyard.kube.node.labels import node_label
 from gpuyard.kube.node.node_tasks import NodeTasks
@@ -75,23 +76,28 @@ class NodeDaemon:
         self.following = Following(
             api, TRAINING_TASKS.folder(), self.task_objects, say, labelSelector=node_label(settings.node)
         )
-        self._clock = clock
+        self._rounds = SteadyThread("API server", self.sync.step, STEP_S, say, clock)
+        self._clock, self._say = clock, say
+
+    @property
+    def trouble(self) -> str:
+        """What keeps this daemon from its work; empty if it goes round."""
+        return self._rounds.trouble() or ("nobody follows tasks" if self.following.gone else "")
 
     @contextmanager
     def running(self) -> Iterator[TaskDaemon]:
         """Serve tasks and speak with the API server from threads, while the caller lets the daemon run."""
         self.tasks.look()
-        server = self.steps.serve(self.settings.steps_socket)
-        going_round = threading.Thread(target=self.sync.run, name="API server", daemon=True)
-        self.following.start()
-        going_round.start()
-        try:
-            with TaskDaemon(
-                self.settings.batch_socket, self.tuning, self.tasks.place, self._clock, lock=self.lock
-            ) as daemon:
+        with TaskDaemon(
+            self.settings.batch_socket, self.tuning, self.tasks.place, self._clock, lock=self.lock, say=self._say
+        ) as daemon:  # first: it sees whether another daemon lives
+            server = self.steps.serve(self.settings.steps_socket)
+            self.following.start()
+            self._rounds.start()
+            try:
                 yield daemon
-        finally:
-            self.following.stop()
-            self.sync.stop()
-            server.stop(0).wait()
-            going_round.join()
+            finally:
+                self.following.stop()
+                self._rounds.stop()
+                server.stop(0).wait()
+                self._rounds.join()

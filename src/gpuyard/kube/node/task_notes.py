@@ -79,7 +79,7 @@ class TaskNotes:
             return TaskNote()
 
     def write(self, secret: str, note: TaskNote) -> None:
-        """Keep this; the file appears whole or not at all."""
+        """Keep this; the file appears whole or not at all, OSError then."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         alone = note.alone
         content = {
@@ -90,8 +90,12 @@ class TaskNotes:
             "alone": [alone.steps, alone.step_s, alone.error_s] if alone else None,
         }
         beside = self.folder / f".{secret}.{os.getpid()}"
-        beside.write_text(json.dumps(content))
-        beside.replace(self.folder / f"{secret}.json")
+        try:
+            beside.write_text(json.dumps(content))
+            beside.replace(self.folder / f"{secret}.json")
+        except OSError:
+            beside.unlink(missing_ok=True)
+            raise
 
     def keep(self, secrets: Iterable[str]) -> None:
         """Forget all other containers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -261,7 +262,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _numbers(path: Path | None) -> set[int]:
     """Numbers in a file, separated by commas; none where there is no such file."""
     try:
-        text = path.read_text() if path is not None else ""
+        text = path.read_text(errors="replace") if path is not None else ""
     except OSError:
         return set()
-    return {int(each) for each in text.replace("\n", ",").split(",") if each.strip().isdecimal()}
+    return {int(each) for each in text.replace("\n", ",").split(",") if re.fullmatch(r"\s*[0-9]{1,4}\s*", each)}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Annotated
 
 from gpuyard.kube.resources.conditions import Condition
 from gpuyard.kube.resources.custom_kinds import Column, CustomKind, CustomObject
 from gpuyard.policies.multiplex.interference import Observation, Usage
 
+MOST_SLOWDOWN = 1e4
+"""No task that is measured takes that many times its time alone, and none is so unsure."""
+MOST_RATIO = 1e4
+"""Of a batch size to a task's own."""
 MOST_MEASURED = 32
 """Of measured mixes, the newest ones are kept in an object."""
 PHASES = ("Empty", "Alone", "Shared", "Settle", "Explore", "Apply", "Stable")
@@ -68,10 +71,10 @@ class MeasuredMix:
         sound = (
             len(self.company) >= 2
             and all(0 <= part <= 1 for part in parts)
-            and all(each.model and 0 < each.batch < float("inf") for each in self.company)
+            and all(each.model and 1 / MOST_RATIO <= each.batch <= MOST_RATIO for each in self.company)
             and 0 < len(self.measured) == len({*self.measured} & set(range(len(self.company))))
-            and isfinite(self.slowdown)
-            and 0 <= self.error < float("inf")
+            and -len(self.measured) <= self.slowdown <= MOST_SLOWDOWN
+            and 0 <= self.error <= MOST_SLOWDOWN
         )
         mix = tuple(Usage(each.model, each.compute, each.bandwidth, each.batch) for each in self.company)
         return Observation(mix, self.measured, self.slowdown, self.error, self.gpu_kind) if sound else None
