@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -19,6 +20,7 @@ from gpuyard.policies.facts import Facts
 from gpuyard.policies.resolve import resolve
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import load_zoo
+from gpuyard.runtime.attempts import STARTS_OVER
 
 QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -248,9 +250,10 @@ def test_who_has_waited_long_goes_first_where_that_is_asked_for() -> None:
     for limit in (None, 200.0):
         yard = yard_of(policy="srtf+proportional", starvation_s=limit, tells_steps=False)
         yard.submit("long", 4, iterations=800)
-        for number in range(12):
-            yard.submit(f"short{number}", 4, iterations=50)
-        yard.run(until=400.0)
+        yard.submit("first", 4, iterations=40)
+        for number in range(1, 8):
+            yard.clock.at(60.0 * number - 1.0, partial(yard.submit, f"short{number}", 4, iterations=40))
+        yard.run(until=470.0)
         attempts[limit] = yard.job("long")["attempt"]
     assert attempts == {None: 0, 200.0: 1}
 
@@ -258,13 +261,13 @@ def test_who_has_waited_long_goes_first_where_that_is_asked_for() -> None:
 def test_that_a_job_starts_over_is_told_until_it_has_kept_something() -> None:
     yard = yard_of(policy="fifo+proportional", start_s=40.0)
     yard.submit("low", 4, iterations=800)
-    yard.run(until=30.0)
-    yard.submit("high", 4, iterations=50, priority=1)  # low is stopped before its pods run
-    yard.run(until=400.0)
-    assert "starts over" in yard.job("low")["message"]
-    yard.submit("again", 4, iterations=50, priority=1)
-    yard.run(until=900.0)
-    assert (yard.job("low")["phase"], yard.job("low")["message"]) == ("Running", "")
+    for at, name in ((30.0, "high"), (420.0, "again")):  # the first comes before pods of low do any step
+        yard.clock.at(at, partial(yard.submit, name, 4, iterations=50, priority=1))
+    told = []
+    for at in (400.0, 900.0):
+        yard.clock.at(at, lambda: told.append((yard.job("low")["phase"], yard.job("low").get("message", ""))))
+    yard.run(until=910.0)
+    assert told == [("Running", STARTS_OVER), ("Running", "")]
 
 
 def test_quotas_hold_for_tenants() -> None:
