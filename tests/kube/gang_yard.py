@@ -82,11 +82,13 @@ class GangYard:
     round_s: float = 60.0
     start_s: float = 5.0
     leave_s: float = 30.0
+    starvation_s: float | None = None
     quotas: Mapping[str, float] = field(default_factory=dict)
     tells_steps: bool = True
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     def __post_init__(self) -> None:
+        self.chosen = resolve(self.policy, starvation_s=self.starvation_s)
         self.server = ApiStandIn()
         self.server.graceful = True
         self.server.moment = lambda: _moment(self.clock.now())
@@ -114,7 +116,7 @@ class GangYard:
         self.api = DirectApi(self.server)
         self.state = ClusterState(self.said.append)
         settings = JobSettings(
-            resolve(self.policy), load_zoo(), self.round_s, dict(self.quotas), self.leave_s, beat_s=5.0
+            self.chosen, load_zoo(), self.round_s, dict(self.quotas), self.leave_s, beat_s=5.0
         )  # fmt: skip
         self.events = EventRecorder(self.api, self.said.append, clock=self.clock.now, wall=self.clock.now)
         self.controller = GangController(
@@ -157,7 +159,7 @@ class GangYard:
         return world
 
     def _decide(self, snapshot: Snapshot) -> Decision:
-        found = decide(resolve(self.policy), snapshot)
+        found = decide(self.chosen, snapshot)
         self.seen.append((snapshot, found))
         return found
 

@@ -20,7 +20,7 @@ from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube import names
 from gpuyard.kube.books import books_of
 from gpuyard.kube.objects import YardGpu, read_node, read_pod
-from gpuyard.kube.plugin.device_plugin import PluginSettings, socket_name
+from gpuyard.kube.plugin.device_plugin import RETELL_S, PluginSettings, socket_name
 from gpuyard.kube.plugin.given_out import GivenOut, PodsHere
 from gpuyard.kube.plugin.messages import MOST_BYTES
 from gpuyard.kube.plugin.service import GpusNow, PluginService
@@ -145,6 +145,28 @@ def test_it_registers_again_after_the_kubelet_was_restarted(yard: NodeOfTest) ->
     yard.kubelet.start()
     yard.begin()
     assert yard.kubelet.registrations == 2 * len(names.RESOURCES_OF_PODS)
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_a_node_that_was_deleted_and_came_back_has_its_gpus_again(yard: NodeOfTest, *, restarted: bool) -> None:
+    yard.begin()
+    yard.server.remove("/api/v1/nodes/n1")
+    yard.plugin.step()
+    yard.server.add_node({"metadata": {"name": "n1"}})
+    if restarted:
+        yard.kubelet.stop()
+        yard.kubelet.start()
+    else:
+        yard.time += RETELL_S
+    yard.plugin.step()
+    assert len(read_node(yard.server.objects["/api/v1/nodes/n1"]).gpus) == yard.count
+
+
+def test_the_gpus_of_a_node_are_not_told_at_each_look(yard: NodeOfTest) -> None:
+    yard.begin()
+    before = len([each for each in yard.server.requests if each[0] == "PATCH"])
+    yard.plugin.step()
+    assert len([each for each in yard.server.requests if each[0] == "PATCH"]) == before
 
 
 def test_it_registers_again_when_its_own_socket_is_gone(yard: NodeOfTest) -> None:

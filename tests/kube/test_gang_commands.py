@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tests.kube.api_server import ApiStandIn, api_server
 from tests.kube.gang_yard import FOLDER, GangYard
 from tests.kube.waiting import until
@@ -156,11 +158,13 @@ def test_only_an_installation_with_gangs_has_their_rights() -> None:
     }  # fmt: skip
     (extender,) = [
         each
-        for each in manifests(Values(jobs="las+tune", jobsQuotas="a=2"), 31)
+        for each in manifests(Values(jobs="las+tune", jobsStarvation="6h", jobsQuotas="a=2"), 31)
         if each["kind"] == "Deployment" and each["metadata"]["name"] == EXTENDER
     ]
     command = extender["spec"]["template"]["spec"]["containers"][0]["command"]
-    assert command[command.index("--jobs") :][:6] == ["--jobs", "las+tune", "--round", "60", "--quota", "a=2"]
+    assert command[command.index("--jobs") :][:8] == [
+        "--jobs", "las+tune", "--round", "60", "--starvation", "6h", "--quota", "a=2"
+    ]  # fmt: skip
 
 
 def grant(job: str, gpu: int, cpus: float, node: str = "n1") -> Grant:
@@ -183,3 +187,36 @@ def test_who_stays_keeps_its_amounts_unless_somebody_who_comes_lacks_them(
     plan = tuple(grant(*each) for each in planned)
     found = without_resizes(plan, {"a": grant("a", 0, 8.0)}, {"n1": BesideGpus(12.0, 100.0)})
     assert [each.total("cpus") for each in found] == kept
+
+
+AMOUNT = st.integers(1, 8).map(float)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(AMOUNT, AMOUNT, st.booleans()), min_size=1, max_size=6), st.integers(0, 6))
+def test_nobody_gets_other_amounts_whose_own_are_not_needed(gangs: list[tuple[float, float, bool]], spare: int) -> None:
+    """Each is to have an amount, has one, and stays or comes."""
+    plan = tuple(grant(f"g{number}", number, planned) for number, (planned, _, _) in enumerate(gangs))
+    had = {f"g{number}": grant(f"g{number}", number, own) for number, (_, own, stays) in enumerate(gangs) if stays}
+    room = sum(planned for planned, _, _ in gangs) + spare
+    found = without_resizes(plan, had, {"n1": BesideGpus(room, 1000.0)})
+    taken = sum(each.total("cpus") for each in found)
+    assert taken <= room
+    for each in found:
+        if each.holder in had:
+            assert each in (had[each.holder], plan[int(str(each.holder)[1:])])
+            assert each == had[each.holder] or taken + had[each.holder].total("cpus") - each.total("cpus") > room
+
+
+def test_who_is_first_keeps_what_it_has_where_another_one_gives_enough() -> None:
+    had = {"a": grant("a", 0, 4.0), "b": grant("b", 1, 8.0)}
+    plan = (grant("a", 0, 3.0), grant("b", 1, 3.0), grant("new", 2, 5.0))
+    found = without_resizes(plan, had, {"n1": BesideGpus(12.0, 100.0)})
+    assert [each.total("cpus") for each in found] == [4.0, 3.0, 5.0]
+
+
+@pytest.mark.parametrize("wrong", ["0s", "soon", "-1h"])
+def test_a_time_until_nobody_waits_longer_must_be_one(wrong: str) -> None:
+    found = CliRunner().invoke(app, ["extender", "--jobs", "srtf+tune", "--starvation", wrong])
+    assert isinstance(found.exception, InputError) or found.exit_code == 2
+    assert "starvation" in f"{found.exception}{found.output}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -19,6 +20,7 @@ from gpuyard.policies.facts import Facts
 from gpuyard.policies.resolve import resolve
 from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import load_zoo
+from gpuyard.runtime.attempts import STARTS_OVER
 
 QUICK = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -227,6 +229,45 @@ def test_jobs_that_take_turns_all_end() -> None:
     yard.run(until=3000.0)
     assert set(yard.phases().values()) == {"Succeeded"}
     assert yard.job("turn0")["attempt"] > 1
+
+
+def test_a_gang_keeps_its_place_while_it_starts_and_for_twice_as_long_as_starts_take() -> None:
+    yard = yard_of(policy="las+proportional", start_s=65.0)  # the first pod, and then the others: longer than rounds
+    for name in ("one", "other"):
+        yard.submit(name, 4, iterations=400)
+    yard.run(until=5000.0)
+    assert set(yard.phases().values()) == {"Succeeded"}
+    rows = [row for name in ("one", "other") for row in yard.job(name)["attempts"]]
+    assert all(row["last_step"] > row["first_step"] for row in rows)  # nobody was stopped before it had begun
+    assert yard.world.seen.start_cost_s == pytest.approx(130.0, abs=10.0)
+    assert all(
+        row["end_s"] - row["start_s"] > 2 * 130 for row in rows if row["ended"] == "preempted" and row["first_step"]
+    )
+
+
+def test_who_has_waited_long_goes_first_where_that_is_asked_for() -> None:
+    attempts = {}
+    for limit in (None, 200.0):
+        yard = yard_of(policy="srtf+proportional", starvation_s=limit, tells_steps=False)
+        yard.submit("long", 4, iterations=800)
+        yard.submit("first", 4, iterations=40)
+        for number in range(1, 8):
+            yard.clock.at(60.0 * number - 1.0, partial(yard.submit, f"short{number}", 4, iterations=40))
+        yard.run(until=470.0)
+        attempts[limit] = yard.job("long")["attempt"]
+    assert attempts == {None: 0, 200.0: 1}
+
+
+def test_that_a_job_starts_over_is_told_until_it_has_kept_something() -> None:
+    yard = yard_of(policy="fifo+proportional", start_s=40.0)
+    yard.submit("low", 4, iterations=800)
+    for at, name in ((30.0, "high"), (420.0, "again")):  # the first comes before pods of low do any step
+        yard.clock.at(at, partial(yard.submit, name, 4, iterations=50, priority=1))
+    told = []
+    for at in (400.0, 900.0):
+        yard.clock.at(at, lambda: told.append((yard.job("low")["phase"], yard.job("low").get("message", ""))))
+    yard.run(until=910.0)
+    assert told == [("Running", STARTS_OVER), ("Running", "")]
 
 
 def test_quotas_hold_for_tenants() -> None:

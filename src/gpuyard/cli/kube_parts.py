@@ -64,6 +64,9 @@ def extender(
     quota: Annotated[
         str, typer.Option(metavar="TENANT=GPUS,…", help="Most GPUs that gangs of a tenant may hold.")
     ] = "",
+    starvation: Annotated[
+        str, typer.Option(metavar="none|TIME", help="Let a gang that has waited this long go first.")
+    ] = "none",
     tries: Annotated[int, typer.Option(min=1, help="Attempts without a step until a gang is given up.")] = 3,
     leave: Annotated[float, typer.Option(metavar="SECONDS", min=1, help="Time for a gang to save and leave.")] = 30.0,
     kubeconfig: Kubeconfig = None,
@@ -90,7 +93,7 @@ def extender(
     me = f"{socket.gethostname()}-{os.getpid()}"
     settings = ExtenderSettings(host.strip("[]"), int(port), tls, lease_namespace, me, os.environ.get("POD_NAME", ""))
     if jobs:
-        settings = replace(settings, jobs=_gangs(jobs, round, quota, tries, leave))
+        settings = replace(settings, jobs=_gangs(jobs, round, quota, tries, leave, starvation))
     with running_extender(Api(find_access(kubeconfig)), judge, settings, say) as server:
         say(f"answering the scheduler at {'https' if tls else 'http'}://{host}:{server.server_port}")
         signal.pause()
@@ -230,7 +233,7 @@ def _gpus_of_node(emulated: str, tasks: Path) -> Sequence[YardGpu]:
     return [as_yard_gpu(index, gpu) for index, gpu in enumerate(found)]
 
 
-def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float) -> JobSettings:
+def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float, starvation: str) -> JobSettings:
     from gpuyard.core.errors import InputError
     from gpuyard.core.units import seconds
     from gpuyard.kube.jobs.controller import JobSettings
@@ -246,7 +249,9 @@ def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float)
         if not tenant or not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", gpus) or tenant in quotas:
             raise InputError("must be TENANT=GPUS, once for each tenant", field="quota", value=each)
         quotas[tenant] = float(gpus)
-    return JobSettings(resolve(policy), load_zoo(), round_s, quotas, leave_s, tries=tries)
+    limit = None if starvation == "none" else seconds(starvation, "starvation")
+    chosen = resolve(policy, starvation_s=limit)
+    return JobSettings(chosen, load_zoo(), round_s, quotas, leave_s, tries=tries)
 
 
 def _judge(multiplex: str, observations: Path | None) -> PodJudge:

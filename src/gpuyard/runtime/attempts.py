@@ -110,6 +110,8 @@ class Attempts(Settling):
                 attempt.first_step = attempt.span_step = min(each.loaded for each in attempt.ranks)
         rank.step = max(rank.step, told.step)
         record.saved_steps = max(record.saved_steps, told.saved_step)
+        if record.note == STARTS_OVER and record.saved_steps:
+            record.note = ""
         attempt.load_s = max(attempt.load_s, told.load_s)
         attempt.saves, attempt.save_s = max(attempt.saves, told.saves), max(attempt.save_s, told.save_s)
 

@@ -15,6 +15,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
+import numpy as np
+
 from gpuyard.core.books import settle
 from gpuyard.core.cluster import Cluster
 from gpuyard.core.errors import GpuyardError, InputError
@@ -293,8 +295,7 @@ class RealCluster:
 
     def snapshot(self) -> Snapshot:
         """What is there now, as policies see it: what is promised counts as held."""
-        now, rules, speed = self.clock.now(), self.rules, self.clock.speed
-        starts = StartTimes(self._start_cost_s, UNSEEN_START_S * speed, self.attempts.patience.begin_s * speed)
+        now, rules, starts = self.clock.now(), self.rules, self._start_times()
         facts = Facts(
             now, quotas=dict(rules.quotas), start_cost_s=starts.usual_s, move_cost_s=rules.move_cost_s,
             recorded_on=rules.recorded_on,
@@ -305,6 +306,11 @@ class RealCluster:
         self.seen = Snapshot.of(facts, self._zoo)
         self._standstill.seen(self.seen)
         return self.seen
+
+    def _start_times(self) -> StartTimes:
+        """How long starts take here."""
+        speed = self.clock.speed
+        return StartTimes(self._start_cost_s, UNSEEN_START_S * speed, self.attempts.patience.begin_s * speed)
 
     def _add_nodes(self, facts: Facts) -> None:
         """What there is, and what of it strangers have."""
@@ -368,7 +374,5 @@ class RealCluster:
 
 def ledger_of(cluster: Cluster) -> Ledger:
     """A ledger of these nodes, of which nobody holds anything."""
-    ledger = Ledger()
-    for number, name in enumerate(cluster.node_names):
-        ledger.add_node(name, cluster.kinds[cluster.node_kind[number]])
-    return ledger
+    nobody = np.zeros(0, np.int64)
+    return Ledger.of(cluster, nobody, nobody)

@@ -31,6 +31,7 @@ def extender(values: Values) -> JsonObject:
         *("kube", "extender", "--listen", values.listen, "--lease-namespace", values.namespace),
         *("--multiplex", values.multiplex),
         *(("--jobs", values.jobs, "--round", f"{values.jobsRound:g}") if values.jobs else ()),
+        *(("--starvation", values.jobsStarvation) if values.jobs and values.jobsStarvation else ()),
         *(("--quota", values.jobsQuotas) if values.jobs and values.jobsQuotas else ()),
         *("--tls-cert", f"{TLS}/tls.crt", "--tls-key", f"{TLS}/tls.key", "--client-ca", f"{TLS}/ca.crt"),
     ]

@@ -52,6 +52,8 @@ class Values:
     """The policy by which gangs of pods (TrainingJob) are scheduled, as las+tune; empty: they are not."""
     jobsRound: float = 60.0  # noqa: N815
     """Seconds between two decisions about gangs."""
+    jobsStarvation: str = ""  # noqa: N815
+    """How long a gang waits until it goes first, as 6h; empty: as long as the order lets it."""
     jobsQuotas: str = ""  # noqa: N815
     """Most GPUs that gangs of tenants may hold, as in research=16,teaching=4."""
     replicas: int = 2

@@ -19,13 +19,52 @@ def without_resizes(
     `had` are the grants before, by holder; `free` is what nobody has on each node once all that these holders had is
     taken back.
     """
-    chosen = {each.holder: _kept(each, had.get(each.holder)) for each in planned}
-    for gives in (True, False):  # whoever was to have more asks for less if it keeps what it has: it comes last
-        for each in planned:
-            short = _short(chosen.values(), free)
-            if short & set(each.nodes) and (not gives or _is_less(each, chosen[each.holder])):
-                chosen[each.holder] = each
-    return planned if _short(chosen.values(), free) else tuple(chosen.values())
+    kept = {each.holder: _kept(each, had.get(each.holder)) for each in planned}
+    given = [each for each in planned if kept[each.holder] is not each]
+    fits = _Fit(free)
+    for grant in kept.values():
+        fits.add(grant)
+    least = sorted(given, key=lambda each: not _is_less(each, kept[each.holder]))
+    for each in least:  # whoever was to have more asks for less if it keeps what it has: it comes last
+        if fits.short & set(each.nodes):
+            fits.swap(kept[each.holder], each)
+            kept[each.holder] = each
+    if fits.short:
+        return planned
+    for each in given:  # somebody behind may have given enough for all: who is first in the order keeps what it has
+        before = had[each.holder]
+        if kept[each.holder] is each:
+            fits.swap(each, before)
+            kept[each.holder] = before
+            if fits.short:
+                fits.swap(before, each)
+                kept[each.holder] = each
+    return tuple(kept.values())
+
+
+class _Fit:
+    """What grants take of each node, and where that is more than there is."""
+
+    def __init__(self, free: Mapping[str, BesideGpus]) -> None:
+        self._left = dict(free)
+        self.short: set[str] = set()
+        """The nodes on which they do not all fit."""
+
+    def add(self, grant: Grant) -> None:
+        """One more."""
+        self._change(grant, 1)
+
+    def swap(self, one: Grant, other: Grant) -> None:
+        """The other instead of the one."""
+        self._change(one, -1)
+        self._change(other, 1)
+
+    def _change(self, grant: Grant, sign: int) -> None:
+        for node, taken in on_nodes([grant]).items():
+            left = self._left[node]
+            left = BesideGpus(left.cpus - sign * taken.cpus, left.memory_gb - sign * taken.memory_gb)
+            self._left[node] = left
+            (self.short.add if min(left.cpus, left.memory_gb) < -SLACK else self.short.discard)(node)
 
 
 def _kept(planned: Grant, had: Grant | None) -> Grant:
@@ -54,12 +93,3 @@ def on_nodes(grants: Iterable[Grant]) -> dict[str, BesideGpus]:
     for part in (part for grant in grants for part in grant.parts):
         taken[part.node] = taken.get(part.node, BesideGpus()).plus(_of(part))
     return taken
-
-
-def _short(grants: Iterable[Grant], free: Mapping[str, BesideGpus]) -> set[str]:
-    """The nodes on which these do not all fit."""
-    return {
-        node
-        for node, taken in on_nodes(grants).items()
-        if taken.cpus > free[node].cpus + SLACK or taken.memory_gb > free[node].memory_gb + SLACK
-    }

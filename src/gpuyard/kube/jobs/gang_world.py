@@ -21,6 +21,7 @@ from gpuyard.kube.client.api import Api
 from gpuyard.kube.jobs.amounts import on_nodes, without_resizes
 from gpuyard.kube.jobs.gang_attempts import GangAttempts
 from gpuyard.kube.jobs.gang_pods import GangPod, PodOfNode, exit_of, progress_of
+from gpuyard.kube.jobs.gang_starts import GangStartTimes
 from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.job_statuses import JobStatuses
 from gpuyard.kube.jobs.nodes import GangNode, KubeNode, cluster_of, gang_nodes
@@ -35,6 +36,7 @@ from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
 from gpuyard.runtime.commands import KillRanks
+from gpuyard.runtime.job_facts import StartTimes
 from gpuyard.runtime.launching import JobStarts
 from gpuyard.runtime.real_cluster import Promises, RealCluster, RunRules, ledger_of
 from gpuyard.runtime.records import JobRecord, JobState
@@ -345,6 +347,10 @@ class GangWorld(RealCluster):
     def active(self) -> list[JobRecord]:
         """Those who are decided about: nobody while there is no node with GPUs."""
         return super().active() if self._gangs else []
+
+    def _start_times(self) -> StartTimes:
+        usual = super()._start_times()
+        return GangStartTimes(usual.usual_s, usual.unseen_s, usual.most_s, self.fleet.all_run)
 
     def _add_nodes(self, facts: Facts) -> None:
         """Nodes with what strangers leave of them; GPUs that are shared or closed count as taken."""

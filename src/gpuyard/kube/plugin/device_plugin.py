@@ -27,6 +27,8 @@ from gpuyard.kube.pod_devices import PodDevices, corrections, list_pod_devices, 
 REGISTER_S = 10.0
 LOOK_S, SOON_S = 1.0, 0.1
 RECONCILE_S = 5.0
+RETELL_S = 300.0
+"""How often the GPUs of a node are told again: a write that changes nothing, unless somebody has taken them away."""
 THREADS = 16
 LONGEST_PATH = 107
 """Of a unix socket, in bytes."""
@@ -74,7 +76,7 @@ class DevicePlugin:
         self._given_out = GivenOut(settings.quiet_s, clock)
         self._devices: PodDevices = {}
         self._noted: PodDevices | None = None
-        self._next_look = self._next_beat = 0.0
+        self._next_look = self._next_tell = self._next_beat = 0.0
         self._over = threading.Event()
 
     def run(self) -> None:
@@ -101,7 +103,7 @@ class DevicePlugin:
         kubelet = _identity(self._settings.folder / KUBELET_SOCKET)
         if kubelet is not None and (kubelet != self._kubelet or not self._sockets_are_there()):
             self._kubelet = kubelet if self._register_all() else None
-        if self._told != write_gpus(self._now.gpus):
+        if self._told != write_gpus(self._now.gpus) or self._clock() >= self._next_tell:
             self._tell_gpus()
         if devices and (devices != self._devices or self._clock() >= self._next_look):
             self._next_look = self._clock() + RECONCILE_S
@@ -124,8 +126,12 @@ class DevicePlugin:
     # The kubelet
 
     def _register_all(self) -> bool:
-        """Serve on new sockets and tell the kubelet of each: it has removed those that were there before."""
+        """Serve on new sockets and tell the kubelet of each: it has removed those that were there before.
+
+        It may have begun again as its node was deleted, and made another one, of which nobody knows the GPUs.
+        """
         self._stop_serving()
+        self._told = None
         try:
             for resource in names.RESOURCES_OF_PODS:
                 service = PluginService(resource, self._source, self._now, self._here, self._given_out)
@@ -179,7 +185,7 @@ class DevicePlugin:
         change = {"metadata": {"annotations": {names.GPUS_OF_NODE: written}}}
         try:
             self._api.patch(f"/api/v1/nodes/{self._settings.node}", change)
-            self._told = written
+            self._told, self._next_tell = written, self._clock() + RETELL_S
         except ApiError as error:
             self._say(f"the GPUs of {self._settings.node} cannot be told yet: {error}")
 
