@@ -11,6 +11,7 @@ from gpuyard.kube.client import following
 from gpuyard.kube.client.access import ApiAccess
 from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.client.following import Following
+from gpuyard.kube.guarded import Guarded
 
 Json = dict[str, Any]
 
@@ -80,3 +81,37 @@ def test_after_a_watch_that_broke_everything_is_told_anew(monkeypatch: Any) -> N
     monkeypatch.setattr(following, "AGAIN_S", 0.0)
     api = ScriptedApi(["a"], [[{"type": "ADDED", "object": thing("b", 11)}, ApiError(410, "too old")]])
     assert followed(api, 3) == ["all: a", "now: b", "all: a"]
+
+
+def test_a_follower_that_fails_once_is_told_everything_anew(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "AGAIN_S", 0.0)
+    api, told, said = ScriptedApi(["a"], [[{"type": "MODIFIED", "object": thing("b", 11)}], []]), Told(), list[str]()
+    usual, failing = told.change, iter([True])
+
+    def change(item: Json, *, gone: bool) -> None:
+        if next(failing, False):
+            raise KeyError("metadata")
+        usual(item, gone=gone)
+
+    told.change = change  # type: ignore[method-assign]
+    follow = Following(api, "/things", told, said.append)
+    follow.start()
+    until(lambda: len(told.words) >= 2)
+    follow.stop()
+    assert told.words[:2] == ["all: a", "all: a"]
+    assert "KeyError" in said[0]
+
+
+def test_a_step_that_fails_is_said_once_in_a_row_and_ends_nothing() -> None:
+    said: list[str] = []
+    raised: Iterator[Exception | None] = iter([ValueError("a"), ValueError("a"), None, ApiError(403, "no"), None])
+
+    def step() -> None:
+        error = next(raised)
+        if error is not None:
+            raise error
+
+    guarded = Guarded("it waits", step, said.append)
+    for _ in range(5):
+        guarded()
+    assert said == ["it waits: ValueError('a'); it goes on", "it waits: no; it goes on"]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.kube.guarded import Guarded
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.objects import GpuPod
 
@@ -77,7 +78,7 @@ class EventRecorder:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._api, self._say, self._clock, self._wall = api, say, clock, wall
+        self._api, self.say, self._clock, self._wall = api, say, clock, wall
         self._lock = threading.Lock()
         self._waiting: OrderedDict[tuple[ObjectRef, str], _Word] = OrderedDict()
         self._told: OrderedDict[tuple[ObjectRef, str], _Told] = OrderedDict()
@@ -114,8 +115,9 @@ class EventRecorder:
         self._over.set()
 
     def _go_on(self) -> None:
+        step = Guarded("events wait", self.step, self.say)
         while not self._over.wait(PAUSE_S):
-            self.step()
+            step()
 
     def _take(self) -> list[_Word]:
         now = self._clock()
@@ -134,7 +136,7 @@ class EventRecorder:
         except ApiError as error:
             self.lost += 1
             if not self._failing:  # one line, not one for each
-                self._say(f"events cannot be told: {error}")
+                self.say(f"events cannot be told: {error}")
             self._failing = True
             return
         self._failing = False

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.core.errors import GpuyardError
+from gpuyard.kube.client.api import Api
 
 AGAIN_S = 1.0
 """How long to wait after a list could not be had, or its watch broke."""
@@ -65,10 +66,11 @@ class Following:
                 if not version:
                     version, said = self.list_now(), ""
                 version = self._watch(version)
-            except ApiError as error:
+            except Exception as error:  # of a follower, too: who is told no more would go by what is long over
                 version = ""  # what happened meanwhile may not be told any more: begin with all that is there
-                if said != (said := str(error)):  # a list that cannot be had is one line, not one a second
-                    self._say(f"following {self._path} again: {error}")
+                told = str(error) if isinstance(error, GpuyardError) else repr(error)
+                if said != (said := told):  # a list that cannot be had is one line, not one a second
+                    self._say(f"following {self._path} again: {told}")
                 self._over.wait(AGAIN_S)
 
     def _watch(self, version: str) -> str:

@@ -17,6 +17,7 @@ from gpuyard.kube.books import OpenGpu
 from gpuyard.kube.choosing import why_no_place
 from gpuyard.kube.client.api import Api, ApiError, pod_path
 from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.guarded import Guarded
 from gpuyard.kube.judging import PodJudge, PodPlaces
 
 LOOK_S = 0.25
@@ -78,8 +79,9 @@ class AskingAgain:
             return True
 
     def _go_on(self) -> None:
+        step = Guarded("pods that wait are not looked at", self.step, self._say)
         while not self._over.is_set():
             self._state.freed.wait(AGAIN_S)
             self._state.freed.clear()
-            self.step()
+            step()
             self._over.wait(LOOK_S)

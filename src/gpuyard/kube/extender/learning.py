@@ -11,6 +11,7 @@ from typing import Any
 
 from gpuyard.core.errors import InputError
 from gpuyard.kube.client.api import Api, ApiError
+from gpuyard.kube.guarded import Guarded
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.judging import PodJudge
 from gpuyard.kube.learnt import CONFIG_MAP, OBSERVATIONS, UNREADABLE, Learnt, read_learnt, write_learnt
@@ -101,8 +102,9 @@ class Learning:
             self._said = None
 
     def _go_on(self) -> None:
+        step = Guarded("nothing is learnt of mixes", self.step, self._say)
         while not self._over.wait(LOOK_S):
-            self.step()
+            step()
 
     def _hear(self) -> None:
         learnt = self._learnt

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpuyard.kube.events import WARNING, EventRecorder, ObjectRef, about_pod
 from gpuyard.kube.extender.cluster_state import ClusterState
+from gpuyard.kube.guarded import Guarded
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.judging import PodJudge
 from gpuyard.kube.objects import GpuPod
@@ -115,5 +116,6 @@ class Telling:
         self._over.set()
 
     def _go_on(self) -> None:
+        look = Guarded("pods that do not fit are not told of", self.look, self._events.say)
         while not self._over.wait(LOOK_S):
-            self.look()
+            look()
