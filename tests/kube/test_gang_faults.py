@@ -264,6 +264,20 @@ def test_what_other_containers_ask_for_is_of_what_was_granted() -> None:
     assert "100 CPUs for other containers" in yard.job("greedy")["message"]
 
 
+def test_nothing_is_done_for_a_job_whose_status_is_refused_and_others_go_on() -> None:
+    yard = yard_of()
+    path = f"{FOLDER}/trainingjobs/odd/status"
+    yard.server.fails = lambda _method, asked: 422 if asked == path and yard.clock.now() < 190 else None
+    yard.submit("odd", 1)
+    yard.submit("other", 1)
+    yard.run(until=190.0)
+    assert yard.phases() == {"odd": "", "other": "Succeeded"}
+    assert not yard.pods("odd")
+    yard.run()
+    assert yard.phases() == {"odd": "Succeeded", "other": "Succeeded"}
+    assert len([each for each in yard.said if "is refused" in each]) == 1
+
+
 # Nodes that change
 
 

@@ -78,10 +78,11 @@ class GangAttempts(Attempts):
         """
         began = attempt.working_s if attempt.working_s is not None else now
         heard = [(began, attempt.first_step), *self.reports.get(record.name, ())]
-        at, lead = heard[-1][0], max(_lead(attempt), heard[-1][1])
+        at, lead = heard[-1][0], _lead(attempt)
         paces = [(lead - step) / (at - then) for then, step in heard if at - then >= APART_S]
-        pace = max(paces[:1] + paces[-1:], default=1 / record.step_s if record.step_s else 0.0)
-        return lead + ceil(pace * (now - at + HEARD_S)) + 1
+        pace: float = max(paces[:1] + paces[-1:], default=1 / record.step_s if record.step_s else 0.0)
+        margin: int = ceil(pace * (now - at + HEARD_S)) + 1
+        return lead + margin
 
     def _resize(self, record: JobRecord, attempt: Attempt, target: Grant, now: float) -> bool:
         """Other amounts take other pods."""

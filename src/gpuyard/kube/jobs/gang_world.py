@@ -84,7 +84,7 @@ class GangWorld(RealCluster):
         self.fleet = PodFleet(
             api, self.statuses.things, lambda: self.records, self._place,
             lambda gone: self.post(lambda now: self._exit(gone, now)), leave_s=patience.leave_s,
-            save_every_s=launching.save_every_s, leads=leads,
+            save_every_s=launching.save_every_s, leads=leads, unkept=self.statuses.unkept,
         )  # fmt: skip
         self.statuses.runs, self.statuses.places = self.fleet.all_run, self._places
         self.statuses.numbered = self._numbered

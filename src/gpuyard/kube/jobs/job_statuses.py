@@ -20,8 +20,7 @@ from gpuyard.runtime.store import StoreFullError, record_as_json, record_from_js
 
 MOST_ROWS = 64
 """Of spans, and of attempts: the newest are kept."""
-NOT_FOUND = 404
-CONFLICTS = (409, 422)
+NOT_FOUND, CONFLICT, INVALID = 404, 409, 422
 
 
 class JobStatuses:
@@ -41,6 +40,8 @@ class JobStatuses:
         """Makes of positions of GPUs their numbers on nodes of Kubernetes, which stay what they are."""
         self._rows: dict[str, dict[str, list[JsonObject]]] = {}
         self._written: dict[str, GangStatus] = {}
+        self.unkept: set[str] = set()
+        """Jobs whose statuses the API server refuses: nothing is done for them until it takes one."""
         self._fresh: dict[str, JobRecord] = {}
         self._begun: list[tuple[str, JsonObject]] = []
 
@@ -92,6 +93,7 @@ class JobStatuses:
         """A job is gone."""
         for kept in (self._rows, self._written, self.words, self.things):
             kept.pop(name, None)
+        self.unkept.discard(name)
 
     def _keep_row(self, table: str, row: JsonObject) -> None:
         kept = self._rows.get(str(row["job_id"]))
@@ -127,7 +129,8 @@ class JobStatuses:
         """Write what people read of jobs of whom nothing else has changed; what cannot be written is tried again."""
         for record in records:
             before = self._written.get(record.name)
-            if before is None or self._told(record) != (before.phase, before.reason, before.message):
+            refused = record.name in self.unkept
+            if before is None or refused or self._told(record) != (before.phase, before.reason, before.message):
                 with suppress(StoreFullError):
                     self._write(record)
 
@@ -144,13 +147,16 @@ class JobStatuses:
         try:
             self._api.patch(TRAINING_JOBS.status_path(thing.name, thing.namespace), change)
         except ApiError as error:
-            if error.status == NOT_FOUND:
-                return  # it is gone, and the list of jobs will say so
-            if error.status in CONFLICTS:
-                self._say(f"the status of TrainingJob {record.name} is refused: {error}")
+            if error.status in (NOT_FOUND, CONFLICT):
+                return  # it is gone, or another one, and the list of jobs will say so
+            if error.status == INVALID:
+                if record.name not in self.unkept:
+                    self._say(f"the status of TrainingJob {record.name} is refused: {error}")
+                self.unkept.add(record.name)
                 return
             raise StoreFullError(f"TrainingJob {record.name} cannot be written: {error}") from None
         self._written[record.name] = wanted
+        self.unkept.discard(record.name)
 
     def refuse(self, thing: TrainingJob, why: str) -> None:
         """Say of a job that it can never run."""

@@ -6,7 +6,7 @@ What an API server does not answer is tried again at the next step; what it refu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuyard.client.session import RankName
@@ -65,10 +65,12 @@ class PodFleet:
     def __init__(
         self, api: Api, things: Mapping[str, TrainingJob], records: Callable[[], Mapping[str, JobRecord]],
         place: Callable[[Part], GpuOfNode], exited: Callable[[RankExit], None], *, leave_s: float, save_every_s: float,
-        leads: Callable[[], bool], now_ns: Callable[[], int] = time.time_ns,
+        leads: Callable[[], bool], unkept: Collection[str] = (), now_ns: Callable[[], int] = time.time_ns,
     ) -> None:  # fmt: skip
         self._api, self._things, self._records, self._place, self._exited = api, things, records, place, exited
         self._leave_s, self._save_every_s, self._leads, self._now_ns = leave_s, save_every_s, leads, now_ns
+        self._unkept = unkept
+        """Jobs for which nothing is done, as it cannot be kept."""
         self.pods: dict[RankName, GangPod] = {}
         """As the API server last showed them."""
         self._starts: dict[tuple[str, int], _Start] = {}
@@ -103,13 +105,13 @@ class PodFleet:
         if not self._leads():
             return
         for key, end in list(self._ends.items()):
-            if self._end(key, end):
+            if key[0] not in self._unkept and self._end(key, end):
                 del self._ends[key]
         for key, start in list(self._starts.items()):
-            if self._go_on(key, start):
+            if key[0] not in self._unkept and self._go_on(key, start):
                 self._starts.pop(key, None)
         for key, command in list(self._leases.items()):
-            if self._tell_lease(command):
+            if key[0] not in self._unkept and self._tell_lease(command):
                 del self._leases[key]
 
     # Starting
