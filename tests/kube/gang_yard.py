@@ -40,7 +40,7 @@ STEP_S = 1.0
 FOLDER = "/apis/gpuyard.io/v1alpha1/namespaces/lab"
 
 
-class DeathError(Exception):
+class DeathError(BaseException):
     """The controller is killed."""
 
 

@@ -76,7 +76,7 @@ class EventRecorder:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self._api, self._say, self._clock, self._wall = api, say, clock, wall
+        self._api, self.say, self._clock, self._wall = api, say, clock, wall
         self._lock = threading.Lock()
         self._waiting: OrderedDict[tuple[ObjectRef, str], _Word] = OrderedDict()
         self._told: OrderedDict[tuple[ObjectRef, str], _Told] = OrderedDict()
@@ -120,7 +120,7 @@ class EventRecorder:
         except ApiError as error:
             self.lost += 1
             if not self._failing:  # one line, not one for each
-                self._say(f"events cannot be told: {error}")
+                self.say(f"events cannot be told: {error}")
             self._failing = True
             return
         self._failing = False

@@ -52,7 +52,11 @@ class Attempts(Settling):
                     self.exited(RankExit(missing, code=-1, tail="its node lost it"), now, blame=False)
                     if record.attempt is not attempt:
                         break
-            if record.attempt is attempt and node in attempt.grant.nodes:
+            if record.attempt is not attempt or node not in attempt.grant.nodes:
+                continue
+            if attempt.killed:
+                self.agents.tell(node, KillRanks(name, attempt.number))
+            else:
                 self.agents.tell(node, ChangeLease(name, attempt.number, self.lease_of(attempt, node)))
 
     def lost(self, node: str, now: float) -> None:

@@ -189,6 +189,7 @@ class Settling:
     def kill(self, record: JobRecord, attempt: Attempt) -> None:
         """End all processes of an attempt at once."""
         attempt.killed = True
+        self.history.changed(record)
         for node in attempt.grant.nodes:
             self.agents.tell(node, KillRanks(record.name, attempt.number))
 

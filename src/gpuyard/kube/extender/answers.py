@@ -112,7 +112,8 @@ class Extender:
             raise BindingError("another replica of gpuyard binds pods now")
         with self._state.lock:
             known = self._state.pods.get(uid)
-        if known is None or known.node or uid in self._state.undecided:
+            undecided = uid in self._state.undecided
+        if known is None or known.node or undecided:
             known = self._read(namespace, name, uid)
             if known.node:
                 self._require(known, node)
@@ -123,7 +124,8 @@ class Extender:
         except ApiError as error:
             self._settle(placed, error)
         else:
-            self._state.undecided.pop(uid, None)
+            with self._state.lock:
+                self._state.undecided.pop(uid, None)
             if self._telling is not None and placed.devices:
                 self._telling.chosen(placed)
 
@@ -186,7 +188,8 @@ class Extender:
 
     def _as_iadeep(self, pod: GpuPod) -> dict[str, str]:
         """The same in the names that IADeep's tools read."""
-        node = self._state.books.node(pod.node)
+        with self._state.lock:
+            node = self._state.books.node(pod.node)
         memory = {gpu.index: gpu.memory_gib for gpu in node.gpus} if node else {}
         return {
             names.THEIR_INDEX: ",".join(map(str, pod.devices)),

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpuyard.client.process_group import WORLD_SIZE
 from gpuyard.client.session import ATTEMPT, CHECKPOINTS, JOB, RANK, SAVE_EVERY, SPEED, RankName
+from gpuyard.core.errors import InputError
 from gpuyard.kube import names
 from gpuyard.kube.amounts import BesideGpus, pod_amounts
 from gpuyard.kube.json_objects import JsonObject
@@ -25,6 +26,8 @@ SCHEDULER = "gpuyard-jobs"
 """Nobody's name: these pods are bound by who makes them."""
 HERE = "127.0.0.1"
 VOLUME = "gpuyard-checkpoints"
+NOT_ADMITTED = ("UnexpectedAdmissionError", "OutOf", "NodeAffinity")
+"""How reasons begin with which a kubelet refuses a pod."""
 OWN_FAULT = ("", "Error", "Completed", "DeadlineExceeded", "OOMKilled", "ContainerCannotRun")
 """What a pod's status gives as its reason when it is not its node's."""
 
@@ -51,6 +54,11 @@ class GangPod:
     def ended(self) -> bool:
         """Whether it has ended by itself, or was ended."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def refused(self) -> bool:
+        """Whether its kubelet has not let it run."""
+        return self.phase == "Failed" and self.code is None and self.reason.startswith(NOT_ADMITTED)
 
 
 @dataclass(frozen=True)
@@ -129,16 +137,10 @@ def make_pod(
     container = spec["containers"][0]
     container.setdefault("name", "train")
     container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")  # its last lines, for whoever asks why
-    resources = container.get("resources") or {}
-    ours = {
-        "cpu": f"{max(round(beside.cpus * 1000), 1)}m",
-        "memory": str(int(beside.memory_gb * 1e9)),
-        names.WHOLE_GPUS: "1",
-    }
-    ours = {name: amount for name, amount in ours.items() if amount != "0"}
+    resources, ours = container.get("resources") or {}, _resources(thing, spec, beside)
     container["resources"] = {each: {**(resources.get(each) or {}), **ours} for each in ("requests", "limits")}
     told = _environment(thing, attempt, rank, ranks, save_every_s)
-    own = [each for each in container.get("env") or () if each.get("name") not in {one["name"] for one in told}]
+    own = [each for each in container.get("env") or () if str(each.get("name")) not in {one["name"] for one in told}]
     container["env"] = [*own, *told]
     _mount(thing, spec, container)
     spec["schedulerName"], spec["restartPolicy"] = SCHEDULER, "Never"
@@ -159,6 +161,23 @@ def make_pod(
         },
         "spec": spec,
     }
+
+
+def _resources(thing: TrainingJob, spec: Mapping[str, Any], granted: BesideGpus) -> dict[str, str]:
+    """What the first container gets: a GPU, and what others of its pod leave of what was granted to the pod."""
+    others = pod_amounts({"spec": {**spec, "containers": spec["containers"][1:]}})
+    for name, wanted, has in zip(("CPUs", "GB of memory"), others, granted, strict=True):
+        if wanted and wanted >= has:
+            rule = f"asks for {wanted:g} {name} for other containers than the first, and a pod was granted {has:g}"
+            raise InputError(rule, file=f"TrainingJob {job_id(thing)}", field="spec.template.spec")
+    beside = granted.beyond(_side_by_side(spec))
+    cpus, memory = max(round(beside.cpus * 1000), 1), int(beside.memory_gb * 1e9)
+    return {"cpu": f"{cpus}m", **({"memory": str(memory)} if memory else {}), names.WHOLE_GPUS: "1"}
+
+
+def _side_by_side(spec: Mapping[str, Any]) -> BesideGpus:
+    """What runs beside the first container: containers that initialise are over by then."""
+    return pod_amounts({"spec": {**spec, "containers": spec["containers"][1:], "initContainers": ()}})
 
 
 def _environment(thing: TrainingJob, attempt: int, rank: int, ranks: int, save_every_s: float) -> list[JsonObject]:

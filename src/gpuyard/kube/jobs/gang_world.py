@@ -32,6 +32,7 @@ from gpuyard.kube.resources.training_task import TaskState
 from gpuyard.policies.decide import Decision
 from gpuyard.policies.explain import explain
 from gpuyard.policies.facts import Facts
+from gpuyard.policies.snapshot import Snapshot
 from gpuyard.profiles import Zoo
 from gpuyard.runtime.attempts import Attempts
 from gpuyard.runtime.clock import RunClock
@@ -79,13 +80,18 @@ class GangWorld(RealCluster):
         self._named_alike: dict[str, tuple[TrainingJob, float]] = {}
         """Jobs that wait until the pods of one that had the same name are gone."""
         self._gangs: dict[str, GangNode] = {}
+        self._unfit: dict[str, str] = {}
+        """Jobs that no policy can be asked about, and why."""
+        self._owners: dict[str, str] = {}
+        """By job, the uid of its TrainingJob, also when that is gone."""
         self.statuses = JobStatuses(api, leads, clock.now, say, telling, policy)
         self.fleet = PodFleet(
             api, self.statuses.things, lambda: self.records, self._place,
             lambda gone: self.post(lambda now: self._exit(gone, now)), leave_s=patience.leave_s,
-            save_every_s=launching.save_every_s, leads=leads,
+            save_every_s=launching.save_every_s, leads=leads, unkept=self.statuses.unkept,
         )  # fmt: skip
         self.statuses.runs, self.statuses.places = self.fleet.all_run, self._places
+        self.statuses.numbered = self._numbered
         self._gangs = self._present()
         cluster = cluster_of(self._gangs.values())
         if cluster is None:
@@ -141,15 +147,29 @@ class GangWorld(RealCluster):
             self.cancel(name)
 
     def _take(self, thing: TrainingJob, arrival_s: float) -> None:
-        record = self.statuses.restore(thing, JobRecord(job_of(thing, arrival_s), (thing.name,)))
+        record = self.statuses.restore(thing, lambda: JobRecord(job_of(thing, arrival_s), (thing.name,)))
         self._look_up(record)
-        self._numbers[record.name] = len(self._numbers)
-        self.records[record.name] = record
+        name, self._owners[record.name] = record.name, thing.uid
+        self._numbers[name] = len(self._numbers)
+        self.records[name] = record
+        for rank, pod in list(self.fleet.pods.items()):
+            if rank.job == name:
+                record.attempts = max(record.attempts, rank.attempt)  # so that no pod has the name of another
+                if pod.owner != thing.uid:
+                    self._disown(pod)
         try:
+            self._by_position(record)
             self._restore(record)
         except LedgerError as error:  # what it was promised or had, others have, or is gone
             self._say(f"TrainingJob {record.name} has no place any more: {error}")
             self._give_up_place(record)
+
+    def _by_position(self, record: JobRecord) -> None:
+        """Let a record that was just read have its GPUs where they are on their nodes now."""
+        if record.target is not None:
+            record.target = self._positioned(record.target)
+        if record.attempt is not None:
+            record.attempt.grant = self._positioned(record.attempt.grant)
 
     def _give_up_place(self, record: JobRecord) -> None:
         for ledger in (self.promised, self.attempts.held):
@@ -176,6 +196,8 @@ class GangWorld(RealCluster):
         if self.promised.grant_of(record.name) is not None:
             self.promised.release(record.name)
         del self.records[record.name], self._numbers[record.name]
+        self._owners.pop(record.name, None)
+        self._unfit.pop(record.name, None)
         self.attempts.unsettled.pop(record.name, None)
         self._history.forget(record)
         waiting = self._named_alike.pop(record.name, None)
@@ -192,9 +214,11 @@ class GangWorld(RealCluster):
             if gone or before != pod:
                 self._stale = self._history.news = True
             return
+        if not self._is_known(gang):
+            self._stale = True
+            return
         if gone and self.fleet.pods.get(gang.rank, gang).uid == pod.uid:
-            self.fleet.pods.pop(gang.rank, None)
-            self._ranks.pop((gang.namespace, gang.name), None)
+            self._disown(gang)
         self._stale = True
         if gone or gang.ended:
             self._exit_of(gang, now)
@@ -202,9 +226,17 @@ class GangWorld(RealCluster):
 
     def _note_pod(self, pod: PodOfNode) -> None:
         self._all_pods[pod.uid] = pod
-        if pod.gang is not None:
+        if pod.gang is not None and self._is_known(pod.gang):
             self.fleet.pods[pod.gang.rank] = pod.gang
             self._ranks[pod.gang.namespace, pod.gang.name] = pod.gang.rank
+
+    def _disown(self, gang: GangPod) -> None:
+        self.fleet.pods.pop(gang.rank, None)
+        self._ranks.pop((gang.namespace, gang.name), None)
+
+    def _is_known(self, gang: GangPod) -> bool:
+        """Whether a pod is one of the job of its name, and not of an earlier one, or of somebody who says so."""
+        return self._owners.get(gang.rank.job, gang.owner) == gang.owner
 
     def hear_task(self, namespace: str, name: str, state: TaskState | None, now: float) -> None:
         """A task is so far; None: it is gone."""
@@ -227,9 +259,9 @@ class GangWorld(RealCluster):
 
     def _exit_of(self, pod: GangPod, now: float) -> None:
         gone, own_fault = exit_of(pod, self._task(pod))
-        self._exit(gone, now, blame=own_fault)
+        self._exit(gone, now, blame=own_fault or pod.refused, stays=own_fault)
 
-    def _exit(self, gone: RankExit, now: float, *, blame: bool = True) -> None:
+    def _exit(self, gone: RankExit, now: float, *, blame: bool = True, stays: bool = True) -> None:
         """A process has ended; where that is not its own doing its place is looked for anew, at the next round."""
         record = self.records.get(gone.last.name.job)
         if record is None:
@@ -237,7 +269,7 @@ class GangWorld(RealCluster):
         attempt = record.attempt
         self.attempts.exited(gone, now, blame=blame)
         failed = attempt is not None and attempt.number == gone.last.name.attempt and attempt.failed
-        if not blame and failed and record.target is not None:
+        if not stays and failed and record.target is not None:
             self._take_back(record)
         self._forget_if_gone(record)
 
@@ -265,7 +297,9 @@ class GangWorld(RealCluster):
     def _is_ours(self, pod: PodOfNode) -> bool:
         record = self.records.get(pod.gang.rank.job) if pod.gang is not None else None
         attempt = record.attempt if record is not None else None
-        return attempt is not None and pod.gang is not None and attempt.number == pod.gang.rank.attempt
+        if attempt is None or pod.gang is None:
+            return False
+        return attempt.number == pod.gang.rank.attempt and self._is_known(pod.gang)
 
     def _present(self) -> dict[str, GangNode]:
         """The nodes that there are, with what strangers leave of them."""
@@ -288,7 +322,10 @@ class GangWorld(RealCluster):
                 self._lost.add(name)
                 self.node_lost(name, now)
         for name, least in on_nodes(self._grants()).items():  # those who hold something keep it
-            present[name] = _at_least(present.get(name) or self._gangs[name], least)
+            there, known = present.get(name), self._gangs[name]
+            if there is None or there.gpus != known.gpus:  # nobody else comes there until they have gone
+                there = replace(known, ready=False, closed=tuple(range(len(known.gpus))))
+            present[name] = _at_least(there, least)
         self._gangs = present
         found = cluster_of(self._gangs.values())
         if found is not None and found != self.cluster:
@@ -331,6 +368,27 @@ class GangWorld(RealCluster):
         gang = self._gangs[part.node]
         return gang.node, gang.gpus[int(part.gpu or 0)]
 
+    def _numbered(self, grant: Grant) -> Grant:
+        """Positions change with the list of a node's GPUs, their numbers do not."""
+        return replace(grant, parts=tuple(self._by_its_number(part) for part in grant.parts))
+
+    def _by_its_number(self, part: Part) -> Part:
+        if part.node not in self._gangs:
+            return part
+        node, number = self._place(part)
+        return replace(part, node=node, gpu=number)
+
+    def _positioned(self, grant: Grant) -> Grant:
+        """The reverse; LedgerError if such a GPU is not there any more."""
+        where = {(gang.node, gpu): (gang.name, at) for gang in self._gangs.values() for at, gpu in enumerate(gang.gpus)}
+        parts = []
+        for part in grant.parts:
+            if (part.node, part.gpu) not in where:
+                raise LedgerError(f"there is no GPU {part.gpu} on a node {part.node}")
+            name, at = where[part.node, int(part.gpu or 0)]
+            parts.append(replace(part, node=name, gpu=at))
+        return replace(grant, parts=tuple(parts))
+
     def _places(self, grant: Grant | None) -> tuple[str, ...]:
         parts = grant.parts if grant is not None else ()
         return tuple(NAMED.format(*self._place(part)) for part in parts if part.node in self._gangs)
@@ -346,7 +404,48 @@ class GangWorld(RealCluster):
 
     def active(self) -> list[JobRecord]:
         """Those who are decided about: nobody while there is no node with GPUs."""
-        return super().active() if self._gangs else []
+        return [each for each in super().active() if each.name not in self._unfit] if self._gangs else []
+
+    def snapshot(self) -> Snapshot:
+        """What is there now; a job whose facts cannot be true is given up, and the others are decided about."""
+        try:
+            return super().snapshot()
+        except InputError:
+            unfit = self._find_unfit()
+            if not unfit:
+                raise
+        self._unfit |= unfit
+        self._give_up_unfit()
+        return super().snapshot()
+
+    def _find_unfit(self) -> dict[str, str]:
+        """Jobs that cannot be shown to a policy even if there were no others, and why; none if it is not for a job."""
+        before, everybody = self._unfit, self.active()
+        found: dict[str, str] = {}
+        try:
+            for alone in (None, *everybody):
+                self._unfit = before | {each.name: "" for each in everybody if each is not alone}
+                try:
+                    super().snapshot()
+                except InputError as error:
+                    if alone is None:
+                        return {}
+                    found[alone.name] = str(error)
+        finally:
+            self._unfit = before
+        return found
+
+    def _give_up_unfit(self) -> None:
+        """Let jobs end that nobody can decide about."""
+        for record in [self.records[name] for name in self._unfit if not self.records[name].state.over]:
+            record.note = self._unfit[record.name]
+            self._take_back(record)
+            if record.attempt is None:
+                record.state = JobState.FAILED
+                self._history.changed(record)
+            elif not record.attempt.killed:
+                record.attempt.failed = record.attempt.blamed = True
+                self.attempts.kill(record, record.attempt)
 
     def _start_times(self) -> StartTimes:
         usual = super()._start_times()
@@ -391,8 +490,12 @@ class GangWorld(RealCluster):
         had = {holder: grant for holder, grant in before.items() if grant is not None}
         fitting = without_resizes(tuple(promises.grants), had, self._free_without([*had, *promises.stopped]))
         with self._shared.lock:
-            taken = self._taken() - self._targets()
-            late = {str(each.holder) for each in fitting if taken & _gpus([each])}
+            taken = self._taken()  # whoever has a GPU that is closed by now may keep it, and nobody else gets it
+            late = {
+                str(each.holder)
+                for each in fitting
+                if (taken & _gpus([each])) - _gpus([had[each.holder]] if each.holder in had else [])
+            }
             kept = [each for each in zip(fitting, promises.speeds, strict=True) if str(each[0].holder) not in late]
             self._tell_books(grant for grant, _ in kept)
         stopped = [*promises.stopped, *(str(holder) for holder in had if str(holder) in late)]
@@ -417,9 +520,11 @@ class GangWorld(RealCluster):
 
     def _settle(self) -> None:
         self._renew(self.clock.now())
+        self._give_up_unfit()
         super()._settle()
         self._tell_books()
-        self.fleet.advance()
+        if self._history.kept:  # nothing is done before what it follows from is
+            self.fleet.advance()
         self.statuses.refresh(self.records.values())
 
 

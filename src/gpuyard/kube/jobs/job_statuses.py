@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 from gpuyard.core.errors import GpuyardError
@@ -14,13 +15,13 @@ from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.status import conditions_of, known_steps, phase_of, reason_of
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.resources.records import change_to, write_record
-from gpuyard.kube.resources.training_job import TRAINING_JOBS, GangStatus, TrainingJob
+from gpuyard.kube.resources.training_job import TRAINING_JOBS, GangStatus, TrainingJob, job_id
 from gpuyard.runtime.records import JobRecord
 from gpuyard.runtime.store import StoreFullError, record_as_json, record_from_json
 
 MOST_ROWS = 64
 """Of spans, and of attempts: the newest are kept."""
-CONFLICTS = (409, 422)
+CONFLICT, INVALID = 409, 422
 
 
 class JobStatuses:
@@ -38,26 +39,30 @@ class JobStatuses:
         """Why jobs wait, as the last decision says."""
         self.runs: Callable[[JobRecord], bool] = lambda _record: False
         self.places: Callable[[Grant | None], tuple[str, ...]] = lambda _grant: ()
+        self.numbered: Callable[[Grant], Grant] = lambda grant: grant
+        """Makes of positions of GPUs their numbers on nodes of Kubernetes, which stay what they are."""
         self._rows: dict[str, dict[str, list[JsonObject]]] = {}
         self._written: dict[str, GangStatus] = {}
+        self.unkept: set[str] = set()
+        """Jobs whose statuses the API server refuses: nothing is done for them until it takes one."""
         self._fresh: dict[str, JobRecord] = {}
         self._begun: list[tuple[str, JsonObject]] = []
 
-    def restore(self, thing: TrainingJob, record: JobRecord) -> JobRecord:
-        """The record of a job as its status has it; this one if it has none that can be understood."""
-        status = thing.status
-        name = record.name
+    def restore(self, thing: TrainingJob, fresh: Callable[[], JobRecord]) -> JobRecord:
+        """The record of a job as its status has it; a fresh one if it has none that can be understood.
+
+        Its job is the one that was first heard of: what runs is not changed by a change of its spec.
+        """
+        status, name = thing.status, job_id(thing)
+        record = kept_record(status)
+        if record is None or record.name != name:
+            record = fresh()
+            record.attempts = status.attempt or 0  # so that no pod has the name of an earlier one
+            if status.record:
+                self._say(f"TrainingJob {name} begins anew: its status cannot be understood")
         self._rows[name] = {"spans": list(status.spans), "attempts": list(status.attempts)}
         self._written[name] = status
-        if not status.record:
-            return record
-        try:
-            found = kept_record(status, record)
-        except (TypeError, KeyError, ValueError, GpuyardError) as error:
-            self._say(f"TrainingJob {name} begins anew: its status cannot be understood ({error!r})")
-            record.attempts = status.attempt or 0  # so that no pod has the name of an earlier one
-            return record
-        return found
+        return record
 
     def records(self) -> dict[str, JobRecord]:
         """None: they are added one by one, as they are heard of."""
@@ -91,6 +96,7 @@ class JobStatuses:
         """A job is gone."""
         for kept in (self._rows, self._written, self.words, self.things):
             kept.pop(name, None)
+        self.unkept.discard(name)
 
     def _keep_row(self, table: str, row: JsonObject) -> None:
         kept = self._rows.get(str(row["job_id"]))
@@ -109,8 +115,7 @@ class JobStatuses:
         for table, row in self._begun:
             if row["job_id"] == name:
                 rows[table] = [*rows[table], row][-MOST_ROWS:]
-        kept = record_as_json(record)
-        del kept["job"], kept["command"]
+        kept = record_as_json(self._by_number(record))
         return GangStatus(
             phase, reason, message, self.places(record.target or (record.attempt.grant if record.attempt else None)),
             record.attempts, record.done_steps, record.saved_steps, known_steps(record.total_steps),
@@ -119,11 +124,17 @@ class JobStatuses:
             self._policy,
         )  # fmt: skip
 
+    def _by_number(self, record: JobRecord) -> JobRecord:
+        target = record.target and self.numbered(record.target)
+        attempt = record.attempt and replace(record.attempt, grant=self.numbered(record.attempt.grant))
+        return replace(record, target=target, attempt=attempt)
+
     def refresh(self, records: Iterable[JobRecord]) -> None:
         """Write what people read of jobs of whom nothing else has changed; what cannot be written is tried again."""
         for record in records:
             before = self._written.get(record.name)
-            if before is None or self._told(record) != (before.phase, before.reason, before.message):
+            refused = record.name in self.unkept
+            if before is None or refused or self._told(record) != (before.phase, before.reason, before.message):
                 with suppress(StoreFullError):
                     self._write(record)
 
@@ -140,34 +151,35 @@ class JobStatuses:
         try:
             self._api.patch(TRAINING_JOBS.status_path(thing.name, thing.namespace), change)
         except ApiError as error:
-            if error.not_found:
-                return  # it is gone, and the list of jobs will say so
-            if error.status in CONFLICTS:
-                self._say(f"the status of TrainingJob {record.name} is refused: {error}")
+            if error.not_found or error.status == CONFLICT:
+                return  # it is gone, or another one, and the list of jobs will say so
+            if error.status == INVALID:
+                if record.name not in self.unkept:
+                    self._say(f"the status of TrainingJob {record.name} is refused: {error}")
+                self.unkept.add(record.name)
                 return
             raise StoreFullError(f"TrainingJob {record.name} cannot be written: {error}") from None
         before, self._written[record.name] = self._written.get(record.name, GangStatus()), wanted
+        self.unkept.discard(record.name)
         self._telling.changed(thing, before, wanted)
 
     def refuse(self, thing: TrainingJob, why: str) -> None:
         """Say of a job that it can never run."""
         found = conditions_of(thing.status.conditions, "Failed", "Invalid", why, self._now())
         wanted = GangStatus("Failed", "Invalid", why, conditions=found)
+        written = write_record(wanted)
+        told = {name: written[name] for name in ("phase", "reason", "message", "conditions")}
         if thing.status.phase != "Failed" or thing.status.message != why:
             try:
-                self._api.patch(
-                    TRAINING_JOBS.status_path(thing.name, thing.namespace), {"status": write_record(wanted)}
-                )
+                self._api.patch(TRAINING_JOBS.status_path(thing.name, thing.namespace), {"status": told})
             except ApiError as error:
                 self._say(f"TrainingJob {thing.namespace}/{thing.name}: {why}, which cannot be written: {error}")
             self._telling.changed(thing, thing.status, wanted)
 
 
-def kept_record(status: GangStatus, record: JobRecord) -> JobRecord:
-    """The record of a job that is in a status; raises whatever comes of one that cannot be understood."""
-    return record_from_json({**json.loads(status.record), "job": vars_of(record), "command": record.command})
-
-
-def vars_of(record: JobRecord) -> JsonObject:
-    """The fields of its job."""
-    return {name: getattr(record.job, name) for name in type(record.job).__dataclass_fields__}
+def kept_record(status: GangStatus) -> JobRecord | None:
+    """The record of a job as its status has it; None where there is none, or none that can be understood."""
+    try:
+        return record_from_json(json.loads(status.record)) if status.record else None
+    except (TypeError, KeyError, ValueError, AttributeError, GpuyardError):
+        return None

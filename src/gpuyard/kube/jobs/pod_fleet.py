@@ -6,10 +6,11 @@ What an API server does not answer is tried again at the next step; what it refu
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from gpuyard.client.session import RankName
+from gpuyard.core.errors import GpuyardError
 from gpuyard.core.grants import Part
 from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.binding import binding_of
@@ -40,6 +41,23 @@ class _Start:
     made: dict[int, JsonObject] = field(default_factory=dict)
     bound: set[int] = field(default_factory=set)
 
+    @property
+    def next_rank(self) -> int:
+        """The first process whose pod is not made, or not bound, yet."""
+        ranks = range(len(self.attempt.ranks))
+        missing = (rank for done in (self.made, self.bound) for rank in ranks if rank not in done)
+        return next(missing, 0)
+
+
+@dataclass
+class _End:
+    """An attempt whose pods are to be deleted."""
+
+    seconds: int
+    """What they have to leave."""
+    made: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Names, with namespace and uid, of pods that the list of pods may not show yet."""
+
 
 class PodFleet:
     """Reaches the pods of all gangs (`Agents`). Its thread is the one that drives the world."""
@@ -47,15 +65,16 @@ class PodFleet:
     def __init__(
         self, api: Api, things: Mapping[str, TrainingJob], records: Callable[[], Mapping[str, JobRecord]],
         place: Callable[[Part], GpuOfNode], exited: Callable[[RankExit], None], *, leave_s: float, save_every_s: float,
-        leads: Callable[[], bool], now_ns: Callable[[], int] = time.time_ns,
+        leads: Callable[[], bool], unkept: Collection[str] = (), now_ns: Callable[[], int] = time.time_ns,
     ) -> None:  # fmt: skip
         self._api, self._things, self._records, self._place, self._exited = api, things, records, place, exited
         self._leave_s, self._save_every_s, self._leads, self._now_ns = leave_s, save_every_s, leads, now_ns
+        self._unkept = unkept
+        """Jobs for which nothing is done, as it cannot be kept."""
         self.pods: dict[RankName, GangPod] = {}
         """As the API server last showed them."""
         self._starts: dict[tuple[str, int], _Start] = {}
-        self._ends: dict[tuple[str, int], int] = {}
-        """Attempts whose pods are to be deleted, with the seconds that they have to leave."""
+        self._ends: dict[tuple[str, int], _End] = {}
         self._leases: dict[tuple[str, int], ChangeLease] = {}
 
     def tell(self, node: str, command: AgentCommand) -> None:  # noqa: ARG002 - pods know where they are
@@ -65,13 +84,13 @@ class PodFleet:
             if attempt is not None and attempt.number == command.attempt and command.job in self._things:
                 self._starts.setdefault((command.job, command.attempt), _Start(self._things[command.job], attempt))
         elif isinstance(command, KillRanks):
-            self._ends[command.job, command.attempt] = AT_ONCE_S
+            self._ends.setdefault((command.job, command.attempt), _End(AT_ONCE_S)).seconds = AT_ONCE_S
         elif isinstance(command, ChangeLease) and command.lease.stop:
             record, key = self._records().get(command.job), (command.job, command.attempt)
             if record is not None and record.told_steps and key not in self._starts:
                 self._leases[key] = command
             else:  # SIGTERM is all that a command understands that knows nothing of steps
-                self._ends.setdefault(key, max(int(self._leave_s), AT_ONCE_S))
+                self._ends.setdefault(key, _End(max(int(self._leave_s), AT_ONCE_S)))
 
     def all_run(self, record: JobRecord) -> bool:
         """Whether every pod of a job's attempt has been started by its node."""
@@ -85,20 +104,26 @@ class PodFleet:
         """Do all that can be done now."""
         if not self._leads():
             return
-        for key, seconds in list(self._ends.items()):
-            if self._end(key, seconds):
+        for key, end in list(self._ends.items()):
+            if key[0] not in self._unkept and self._end(key, end):
                 del self._ends[key]
         for key, start in list(self._starts.items()):
-            if self._go_on(key, start):
+            if key[0] not in self._unkept and self._go_on(key, start):
                 self._starts.pop(key, None)
         for key, command in list(self._leases.items()):
-            if self._tell_lease(command):
+            if key[0] not in self._unkept and self._tell_lease(command):
                 del self._leases[key]
 
     # Starting
 
     def _go_on(self, key: tuple[str, int], start: _Start) -> bool:
         """Make all pods, then bind the first, and as soon as its address is known the others; whether that is done."""
+        record = self._records().get(key[0])
+        if record is None or record.attempt is not start.attempt:
+            self._ends.setdefault(key, _End(AT_ONCE_S))  # it is over: no pod of it may be left
+            return False
+        if start.attempt.killed:
+            return False
         ranks = range(len(start.attempt.ranks))
         try:
             for rank in ranks:
@@ -117,6 +142,9 @@ class PodFleet:
                 return False
             self._refused(key, start, str(error))
             return False
+        except Exception as error:  # whatever is wrong with one job holds up no other
+            self._refused(key, start, str(error) if isinstance(error, GpuyardError) else repr(error))
+            return False
         self._sweep(*key)
         return True
 
@@ -128,6 +156,8 @@ class PodFleet:
         made = self._create(f"/api/v1/namespaces/{thing.namespace}/pods", wanted)
         if thing.uid not in [each.get("uid") for each in made["metadata"].get("ownerReferences") or ()]:
             raise ApiError(CONFLICT, f"pod {wanted['metadata']['name']} is there already, and another job's")
+        if read_pod(made).ended or made["metadata"].get("deletionTimestamp"):
+            raise ApiError(CONFLICT, f"pod {wanted['metadata']['name']} has ended already")
         node, gpu = self._place(part)
         steps = thing_steps(self._records(), thing)
         task = TRAINING_TASKS.new(
@@ -163,25 +193,23 @@ class PodFleet:
                 raise
 
     def _refused(self, key: tuple[str, int], start: _Start, why: str) -> None:
-        """One process has failed; the end of the attempt follows from that."""
-        self._ends[key] = AT_ONCE_S
-        missing = next((rank for rank in range(len(start.attempt.ranks)) if rank not in start.made), 0)
-        self._exited(RankExit(RankProgress(RankName(*key, missing)), -1, tail=why))
+        """One process has failed; the end of the attempt follows from that, once it is kept."""
+        self._exited(RankExit(RankProgress(RankName(*key, start.next_rank)), -1, tail=why))
 
     # Leaving
 
-    def _end(self, key: tuple[str, int], seconds: int) -> bool:
+    def _end(self, key: tuple[str, int], end: _End) -> bool:
         """Delete the pods of an attempt; whether all of them have been asked to go."""
         start = self._starts.pop(key, None)
-        there = {pod.name: (pod.namespace, pod.uid) for pod in self._pods_of(key)}
         if start is not None:
             for rank in range(len(start.attempt.ranks)):
                 made = start.made.get(rank)
                 if made is None:
                     self._exited(RankExit(RankProgress(RankName(*key, rank)), -1, tail="it was not started any more"))
                 else:
-                    there[made["metadata"]["name"]] = made["metadata"]["namespace"], made["metadata"]["uid"]
-        asked = [self._delete(namespace, name, uid, seconds) for name, (namespace, uid) in there.items()]
+                    end.made[made["metadata"]["name"]] = made["metadata"]["namespace"], made["metadata"]["uid"]
+        there = end.made | {pod.name: (pod.namespace, pod.uid) for pod in self._pods_of(key)}
+        asked = [self._delete(namespace, name, uid, end.seconds) for name, (namespace, uid) in there.items()]
         return all(asked)
 
     def _pods_of(self, key: tuple[str, int]) -> Iterator[GangPod]:
@@ -191,11 +219,19 @@ class PodFleet:
         options = {
             "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds, "preconditions": {"uid": uid}
         }  # fmt: skip
+        path = pod_path(namespace, name)
         try:
-            self._api.request("DELETE", pod_path(namespace, name), options)
+            self._api.request("DELETE", path, options)
         except ApiError as error:
-            return not error.passes
+            return error.not_found or (error.status == CONFLICT and self._is_another(path, uid))
         return True
+
+    def _is_another(self, path: str, uid: str) -> bool:
+        """Whether the pod that has this name now is not the one that was meant."""
+        try:
+            return str(self._api.get(path)["metadata"].get("uid")) != uid
+        except ApiError as error:
+            return error.not_found
 
     def _tell_lease(self, command: ChangeLease) -> bool:
         """Tell all processes of an attempt where to stop, through their tasks; whether all could be told."""

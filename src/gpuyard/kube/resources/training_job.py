@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isnan, nan
 from typing import Annotated, Any
 
+from gpuyard.core.cluster import MOST_GPUS
 from gpuyard.core.errors import InputError
 from gpuyard.core.workload import DEFAULT_TENANT, Job
 from gpuyard.kube.json_objects import JsonObject
 from gpuyard.kube.resources.conditions import Condition
 from gpuyard.kube.resources.custom_kinds import Column, CustomKind, CustomObject
+from gpuyard.kube.resources.pod_template import check_template
 
 LONGEST_NAME = 45
 """Its pods are named after it, with attempt and rank, and a label has at most 63 letters."""
 CHECKPOINTS = "/checkpoints"
-PLACED_BY_HAND = ("nodeName", "nodeSelector", "affinity", "topologySpreadConstraints", "schedulerName")
-"""What a template must not say: where pods go is what is decided here."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _POSITIVE = {"minimum": 0, "exclusiveMinimum": True}
 
@@ -102,9 +101,10 @@ def job_of(thing: TrainingJob, arrival_s: float) -> Job:
     """The same as policies know it; InputError if it can never be started."""
     where, spec = f"TrainingJob {job_id(thing)}", thing.spec
     check_name(thing.name, where)
-    _check_template(spec.template, where)
-    if spec.gpus < 1:
-        raise InputError("must be at least 1: a gang gets whole GPUs", file=where, field="spec.gpus", value=spec.gpus)
+    check_template(spec.template, where)
+    if not 1 <= spec.gpus <= MOST_GPUS:
+        rule = f"must be 1 to {MOST_GPUS}: a gang gets whole GPUs"
+        raise InputError(rule, file=where, field="spec.gpus", value=spec.gpus)
     amounts = {
         "iterations": spec.iterations,
         "durationSeconds": spec.duration_seconds,
@@ -153,14 +153,3 @@ def check_name(name: str, where: str) -> None:
     if not _NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         rule = f"must be at most {LONGEST_NAME} small letters, digits and '-', with no '-' at the ends"
         raise InputError(rule, file=where, field="metadata.name", value=name)
-
-
-def _check_template(template: Mapping[str, Any], where: str) -> None:
-    spec = template.get("spec")
-    containers = spec.get("containers") if isinstance(spec, Mapping) else None
-    if not isinstance(containers, list) or not containers or not all(isinstance(each, Mapping) for each in containers):
-        raise InputError("must be a template of pods with a container", file=where, field="spec.template")
-    for name in PLACED_BY_HAND:
-        if isinstance(spec, Mapping) and spec.get(name):
-            rule, hint = "says where pods go, which a policy decides", "Leave it out; gpuTypes names types of GPUs"
-            raise InputError(rule, file=where, field=f"spec.template.spec.{name}", value=spec[name], hint=hint)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from gpuyard.core.errors import GpuyardError, InputError
+from gpuyard.core.errors import InputError
 from gpuyard.core.workload import Job, Workload
 from gpuyard.kube.amounts import BesideGpus, made_s
 from gpuyard.kube.client.api import Api, ApiError
@@ -234,10 +234,8 @@ def _restored(thing: TrainingJob, record: JobRecord) -> JobRecord:
     """A job as its status says, also where that has no record that this version understands."""
     status = thing.status
     state = _OVER.get(status.phase, JobState.RUNNING if status.places else JobState.WAITING)
-    if status.record:
-        try:
-            return kept_record(status, record)
-        except (TypeError, KeyError, ValueError, GpuyardError):
-            pass
+    kept = kept_record(status)
+    if kept is not None:
+        return replace(kept, job=record.job, command=record.command)
     note = status.message or "" if state is JobState.FAILED else ""
     return replace(record, state=state, note=note, attempts=status.attempt or 0, done_steps=status.step or 0)
