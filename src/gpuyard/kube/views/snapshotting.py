@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
@@ -13,7 +13,7 @@ from gpuyard.core.workload import Job
 from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.objects import GpuPod, YardGpu
 from gpuyard.kube.views.viewing import ClusterView
-from gpuyard.policies.facts import Facts
+from gpuyard.policies.facts import NOBODY, Facts, JobFact, earlier
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts, TaskUse
 from gpuyard.profiles.gpus import gpu_kind
@@ -27,11 +27,16 @@ CLOSED = "closed"
 class Gang:
     """Pods that are one job: they are in a snapshot as that job, which holds what they hold."""
 
-    job: Job
-    pods: frozenset[str]
+    fact: JobFact
+    """How far it is, in seconds since 1970; what it holds counts while none of its pods is bound."""
+    pods: frozenset[str] = frozenset()
     """Their full names."""
-    known: Mapping[str, Any] = field(default_factory=dict)
-    """How far it is: fields of JobFact."""
+
+
+def gangs_of(jobs: Mapping[Hashable, JobFact], pods: Mapping[str, frozenset[str]]) -> list[Gang]:
+    """The gangs among the jobs of a world, with the names of their pods; strangers are none."""
+    ours = [each for each in jobs.values() if each.job.tenant != NOBODY]
+    return [Gang(each, pods.get(str(each.job.job_id), frozenset())) for each in ours]
 
 
 def cluster_facts(
@@ -43,12 +48,12 @@ def cluster_facts(
     known: InterferenceModel = NOTHING_KNOWN.known,
     gangs: Sequence[Gang] = (),
 ) -> Facts:
-    """The facts of a cluster; time begins with its oldest pod.
+    """The facts of a cluster; time begins with its oldest pod or gang.
 
     Nodes with GPUs of several kinds are one node for each kind. Tasks whose model is not among `models` count as of the
     model that nobody has measured.
     """
-    since_s = min([now_s, *view.created_s.values()])
+    since_s = min([now_s, *view.created_s.values(), *(each.fact.job.arrival_s for each in gangs)])
     facts = Facts(now_s - since_s)
     writer = _Writer(facts, view, since_s, models)
     for name in view.books.nodes:
@@ -163,13 +168,14 @@ class _Writer:
     def add_gang(self, gang: Gang) -> None:
         """The job of several pods."""
         placed = [pod for pod in self._view.pods if pod.full_name in gang.pods and self._where(pod)]
-        self._facts.add_job(gang.job, **gang.known)
+        fact = earlier(gang.fact, self._since_s)
+        self._facts.jobs[fact.job.job_id] = fact
         if placed:
             asks = BesideGpus()
             for pod in placed:
                 asks = asks.plus(self._view.requests.get(pod.uid, BesideGpus()))
             where = [place for pod in placed for place in self._where(pod)]
-            self._facts.hold(gang.job.job_id, where, cpus=asks.cpus, memory_gb=asks.memory_gb)
+            self._facts.hold(fact.job.job_id, where, cpus=asks.cpus, memory_gb=asks.memory_gb)
 
     def close(self, node: str) -> None:
         """Let somebody hold what is left of GPUs that take nobody."""
