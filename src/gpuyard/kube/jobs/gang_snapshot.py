@@ -14,6 +14,7 @@ from gpuyard.kube.books import GpuBooks
 from gpuyard.kube.client.api import Api, ApiError
 from gpuyard.kube.jobs.controller import JobSettings
 from gpuyard.kube.jobs.gang_pods import PodOfNode, read_pod_of_node
+from gpuyard.kube.jobs.gang_telling import GangTelling
 from gpuyard.kube.jobs.gang_world import GangWorld
 from gpuyard.kube.jobs.nodes import read_kube_node
 from gpuyard.kube.json_objects import JsonObject
@@ -86,6 +87,7 @@ def gang_facts(api: Api, books: GpuBooks, settings: JobSettings, now_s: float) -
     world = GangWorld(
         ReadOnlyApi(api), _StillBooks(books), nodes, settings.zoo, clock, settings.rules, settings.patience,
         launching=JobStarts(Path(), 1.0, settings.save_every_s), leads=lambda: not clock.over, say=lambda _: None,
+        telling=GangTelling(None), policy=settings.policy.name,
     )  # fmt: skip
     world.begin(found, pods, {f"{task.namespace}/{task.name}": task.status for task in tasks})
     world.wait(None)
