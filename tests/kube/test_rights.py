@@ -112,7 +112,8 @@ def run_plugin(server: ApiStandIn, folder: Path, sockets: Path) -> None:
     kubelet = KubeletStandIn(sockets)
     source = EmulatedDevices("2xP100", "n1", folder / "lib", folder / "shm", folder / "tasks")
     with api_of(PLUGIN, server) as api:
-        plugin = DevicePlugin(PluginSettings("n1", sockets, sockets / "kubelet.sock"), source, api, print)
+        settings = PluginSettings("n1", sockets, sockets / "kubelet.sock", quiet_s=0)
+        plugin = DevicePlugin(settings, source, api, print)
         try:
             plugin.step()
             kubelet.wait_for(names.MEMORY, 30)

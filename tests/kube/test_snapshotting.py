@@ -24,7 +24,7 @@ from gpuyard.kube.objects import GpuPod, GpuRequest, YardNode
 from gpuyard.kube.views.snapshotting import Gang, cluster_facts
 from gpuyard.kube.views.viewing import ClusterView, read_cluster
 from gpuyard.policies.decide_shared import SharedDecider
-from gpuyard.policies.facts import NOBODY, Facts
+from gpuyard.policies.facts import NOBODY, Facts, JobFact
 from gpuyard.policies.registry import MULTIPLEXERS
 from gpuyard.policies.resolve import resolve
 from gpuyard.policies.shared_snapshots import named_shared_plan, shared_snapshot
@@ -147,8 +147,12 @@ def test_gpus_that_take_nobody_are_closed_in_a_snapshot_too(
 
 
 def test_the_pods_of_a_gang_are_one_job() -> None:
-    gang = Gang(Job("gang", 0.0, 2, "gnmt", iterations=5e4), frozenset({"lab/r0", "lab/r1"}), {"done_iterations": 9.0})
-    waits = Gang(Job("later", 0.0, 2, "gnmt", iterations=5e4), frozenset({"lab/r2"}))
+    born_s = 1_700_000_000.0
+    gang = Gang(
+        JobFact(Job("gang", born_s, 2, "gnmt", iterations=5e4), 9.0, held_since_s=born_s + 7.0),
+        frozenset({"lab/r0", "lab/r1"}),
+    )
+    waits = Gang(JobFact(Job("later", born_s, 2, "gnmt", iterations=5e4)), frozenset({"lab/r2"}))
     found = facts_of(
         node("n1", 16, 16), node("n2", 16),
         asking(pod("r0", whole=1, node="n1", devices="1"), "2", "10G"),
@@ -159,7 +163,7 @@ def test_the_pods_of_a_gang_are_one_job() -> None:
     holds = found.jobs["gang"].holds
     assert holds is not None
     assert (holds.gpus, holds.per_gpu[:2]) == ((("n1", 1), ("n2", 0)), (2.0, 10.0))
-    assert found.jobs["gang"].done_iterations == 9.0
+    assert (found.jobs["gang"].done_iterations, found.jobs["gang"].held_since_s, found.now_s) == (9.0, 7.0, 300.0)
     assert found.jobs["later"].holds is None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuyard.cli.kube_jobs import cancel, jobs, submit
-from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node
+from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node, read_quotas
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
 
@@ -221,31 +221,55 @@ def dashboard() -> None:
 @app.command()
 def snapshot(
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")],
+    gangs: Annotated[
+        bool, typer.Option("--gangs", help="As gangs are decided about: GPUs of others are taken.")
+    ] = False,
+    quota: Annotated[
+        str, typer.Option(metavar="TENANT=GPUS,...", help="With --gangs: the quotas of the extender, to be noted.")
+    ] = "",
     multiplex: Annotated[
         str, typer.Option(metavar="NAME", help="The policy that the extender decides by, to be noted.")
     ] = "interference",
     observations: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="What the extender knows of mixes, to be noted."),
+        typer.Option(metavar="FILE", help="What the extender was told of mixes; what it has learnt is noted with it."),
     ] = None,
+    namespace: Namespace = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Write what the scheduler sees: a snapshot for 'gpuyard decide' and 'gpuyard simulate --snapshot'."""
     import time
 
+    from gpuyard.kube.install.values import Values
+    from gpuyard.kube.jobs.controller import JobSettings
+    from gpuyard.kube.jobs.gang_snapshot import gang_facts
     from gpuyard.kube.judging import sharing_rule
-    from gpuyard.kube.views.snapshotting import cluster_facts
+    from gpuyard.kube.views.measured import read_model
+    from gpuyard.kube.views.snapshotting import cluster_facts, gangs_of
     from gpuyard.kube.views.viewing import read_cluster
+    from gpuyard.policies.facts import from_its_beginning
     from gpuyard.policies.multiplex.interference import InterferenceModel
     from gpuyard.policies.multiplex.observation_files import read_observations
+    from gpuyard.policies.resolve import resolve
     from gpuyard.policies.snapshot import Snapshot
     from gpuyard.profiles import load_zoo
 
-    zoo = load_zoo()
+    zoo, now_s = load_zoo(), time.time()
     sharing_rule(multiplex)
-    known = read_observations(observations) if observations else InterferenceModel()
+    before = read_observations(observations) if observations else InterferenceModel()
+    settings = JobSettings(resolve("fifo+tune"), zoo, quotas=read_quotas(quota))
     with _api(kubeconfig) as api:
-        facts = cluster_facts(read_cluster(api), time.time(), zoo.names, policy=multiplex, known=known)
+        view = read_cluster(api)
+        found = gang_facts(api, view.books, settings, now_s)
+        known = read_model(api, namespace or Values().namespace, before)
+    if gangs:
+        if found is None:
+            hint = "'gpuyard kube submit' makes them"
+            raise InputError("has no TrainingJobs, or no node with GPUs", field="cluster", hint=hint)
+        facts = from_its_beginning(found.facts)
+    else:
+        jobs = gangs_of(found.facts.jobs, found.pods) if found else ()
+        facts = cluster_facts(view, now_s, zoo.names, policy=multiplex, known=known, gangs=jobs)
     Snapshot.of(facts, zoo).save(out)
     say(f"{len(facts.nodes)} nodes and {len(facts.jobs)} jobs are in {out}")
 

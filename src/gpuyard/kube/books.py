@@ -166,16 +166,24 @@ class GpuBooks:
         here = [pod for pod in pods if gpu.index in pod.devices]
         mix = tuple(sorted(on_gpu(pod, gpu) for pod in here))
         taken = sum(each.memory_gib for each in mix)
-        disputed = self._disputes.get(node, {})
-        touching = (pod.uid for pod in pods if not pod.devices or gpu.index in pod.devices)
-        kept = not gpu.healthy or (node, gpu.index) in self._promised
-        closed = kept or any(uid in disputed for uid in touching)
+        closed = (node, gpu.index) in self._promised or self._closed(node, gpu)
         free = 0 if closed else max(gpu.memory_gib - taken, 0)
         company = mix, gpu.kind, gpu.memory_gib
         known = self._companies.get(company)
         return OpenGpu(
             node, gpu, free, remember(self._companies, company, mix, MOST_COMPANIES) if known is None else known
         )
+
+    def is_closed(self, node: str, index: int) -> bool:
+        """Whether nobody may come to a GPU, whatever is free there: it is out of order, or who is there disputes it."""
+        return any(gpu.index == index and self._closed(node, gpu) for gpu in self._nodes[node].gpus)
+
+    def _closed(self, node: str, gpu: YardGpu) -> bool:
+        disputed = self._disputes.get(node)
+        if not gpu.healthy or not disputed:
+            return not gpu.healthy
+        pods = self._on_node.get(node, {}).values()
+        return any(pod.uid in disputed and (not pod.devices or gpu.index in pod.devices) for pod in pods)
 
     def _enter(self, pod: GpuPod) -> None:
         self._note(pod)

@@ -224,3 +224,22 @@ def opening_facts(cluster: Cluster, workload: Workload, *, now_s: float | None =
     for number in range(len(workload)):
         facts.add_job(workload.job(number))
     return facts
+
+
+def from_its_beginning(facts: Facts) -> Facts:
+    """The same in a time that begins with its oldest job."""
+    since_s = min([facts.now_s, *(each.job.arrival_s for each in facts.jobs.values())])
+    jobs = {name: earlier(each, since_s) for name, each in facts.jobs.items()}
+    return replace(facts, now_s=facts.now_s - since_s, jobs=jobs)
+
+
+def earlier(fact: JobFact, by_s: float) -> JobFact:
+    """A job of a time that begins later by so much."""
+
+    def moved(at: float | None) -> float | None:
+        return None if at is None else at - by_s
+
+    return replace(
+        fact, job=replace(fact.job, arrival_s=fact.job.arrival_s - by_s), waiting_since_s=moved(fact.waiting_since_s),
+        held_since_s=moved(fact.held_since_s), works_from_s=moved(fact.works_from_s),
+    )  # fmt: skip

@@ -149,7 +149,8 @@ def running_extender(
 
     def ended() -> str:
         """What nobody does any more: a new process would."""
-        return "; ".join(f"{each.name} has ended" for each in (*threads, *follow, *measured) if each.gone)
+        gone = [each.name for each in threads if each.gone] + [each.name for each in (*follow, *measured) if each.gone]
+        return "; ".join(f"{name} has ended" for name in gone)
 
     server = ExtenderServer((settings.host, settings.port), extender, metrics, missing, settings.tls, ended)
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)

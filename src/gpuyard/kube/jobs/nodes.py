@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuyard.core.cluster import Cluster, NodeGroup, NodeKind
-from gpuyard.core.units import GB_OF_GIB
 from gpuyard.kube.amounts import BesideGpus, node_amounts
-from gpuyard.kube.objects import YardGpu, YardNode, read_node
-from gpuyard.profiles.gpus import gpu_kind
+from gpuyard.kube.objects import YardNode, read_node
+from gpuyard.kube.one_kind import of_one_kind
 
-UNKNOWN_KIND = "unknown"
 UNLIMITED = 1e6
 """Of what Kubernetes does not count: storage and network bandwidth."""
 
@@ -54,20 +52,13 @@ def read_kube_node(item: Mapping[str, Any]) -> KubeNode:
 
 def gang_nodes(node: KubeNode, taken: BesideGpus) -> Iterator[GangNode]:
     """A node for each kind of GPUs; `taken` is what strangers have of its CPUs and memory."""
-    groups: dict[tuple[str, int], list[YardGpu]] = {}
-    for gpu in node.yard.gpus:
-        groups.setdefault((gpu.kind or UNKNOWN_KIND, gpu.memory_gib), []).append(gpu)
-    name, count = node.yard.name, len(node.yard.gpus)
-    left = BesideGpus(*(max(have - used, 0.0) for have, used in zip(node.beside, taken, strict=True)))
-    for number, ((key, memory), gpus) in enumerate(groups.items()):
-        part = len(gpus) / count
-        plain = NodeKind(
-            len(gpus), left.cpus * part, left.memory_gb * part, UNLIMITED, UNLIMITED, key, memory * GB_OF_GIB
-        )
-        kind = plain.with_gpu(gpu_kind(key)) if key != UNKNOWN_KIND else plain
-        closed = tuple(at for at, gpu in enumerate(gpus) if not (gpu.healthy and node.open and node.ready))
-        indices = tuple(gpu.index for gpu in gpus)
-        yield GangNode(f"{name}+{number}" if number else name, name, kind, indices, closed, node.ready)
+    left = node.beside.beyond(taken)
+    for each in of_one_kind(node.yard):
+        kind = replace(each.node_kind(left.times(each.part)), storage_mbps=UNLIMITED, network_gbps=UNLIMITED)
+        takes = node.open and node.ready
+        closed = tuple(at for at, gpu in enumerate(each.gpus) if not (gpu.healthy and takes))
+        indices = tuple(gpu.index for gpu in each.gpus)
+        yield GangNode(each.name, node.yard.name, kind, indices, closed, node.ready)
 
 
 def cluster_of(nodes: Iterable[GangNode]) -> Cluster | None:

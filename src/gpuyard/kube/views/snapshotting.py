@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
@@ -11,14 +11,14 @@ from gpuyard.core.cluster import NodeKind
 from gpuyard.core.units import GB_OF_GIB
 from gpuyard.core.workload import Job
 from gpuyard.kube.amounts import BesideGpus
-from gpuyard.kube.objects import GpuPod, YardGpu
+from gpuyard.kube.objects import GpuPod, YardNode
+from gpuyard.kube.one_kind import of_one_kind
 from gpuyard.kube.views.viewing import ClusterView
-from gpuyard.policies.facts import Facts
+from gpuyard.policies.facts import NOBODY, Facts, JobFact, earlier
 from gpuyard.policies.multiplex.interference import InterferenceModel
 from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts, TaskUse
-from gpuyard.profiles.gpus import gpu_kind
 
-UNKNOWN_KIND, UNMEASURED = "unknown", "generic"
+UNMEASURED = "generic"
 CLOSED = "closed"
 """Whoever holds what is left of GPUs that take nobody."""
 
@@ -27,11 +27,16 @@ CLOSED = "closed"
 class Gang:
     """Pods that are one job: they are in a snapshot as that job, which holds what they hold."""
 
-    job: Job
-    pods: frozenset[str]
+    fact: JobFact
+    """How far it is, in seconds since 1970; what it holds counts while none of its pods is bound."""
+    pods: frozenset[str] = frozenset()
     """Their full names."""
-    known: Mapping[str, Any] = field(default_factory=dict)
-    """How far it is: fields of JobFact."""
+
+
+def gangs_of(jobs: Mapping[Hashable, JobFact], pods: Mapping[str, frozenset[str]]) -> list[Gang]:
+    """The gangs among the jobs of a world, with the names of their pods; strangers are none."""
+    ours = [each for each in jobs.values() if each.job.tenant != NOBODY]
+    return [Gang(each, pods.get(str(each.job.job_id), frozenset())) for each in ours]
 
 
 def cluster_facts(
@@ -43,12 +48,12 @@ def cluster_facts(
     known: InterferenceModel = NOTHING_KNOWN.known,
     gangs: Sequence[Gang] = (),
 ) -> Facts:
-    """The facts of a cluster; time begins with its oldest pod.
+    """The facts of a cluster; time begins with its oldest pod or gang.
 
     Nodes with GPUs of several kinds are one node for each kind. Tasks whose model is not among `models` count as of the
     model that nobody has measured.
     """
-    since_s = min([now_s, *view.created_s.values()])
+    since_s = min([now_s, *view.created_s.values(), *(each.fact.job.arrival_s for each in gangs)])
     facts = Facts(now_s - since_s)
     writer = _Writer(facts, view, since_s, models)
     for name in view.books.nodes:
@@ -77,25 +82,19 @@ class _Writer:
 
     def add_node(self, name: str) -> None:
         """One node for each kind of its GPUs; what nobody holds beside them goes with them in equal parts."""
-        node = self._books.node(name)
-        groups: dict[tuple[str, int], list[YardGpu]] = {}
-        for gpu in node.gpus if node else ():
-            groups.setdefault((gpu.kind or UNKNOWN_KIND, gpu.memory_gib), []).append(gpu)
-        held = [self._held(name, {gpu.index for gpu in gpus}) for gpus in groups.values()]
+        parts = of_one_kind(self._books.node(name) or YardNode(name))
+        held = [self._held(name, {gpu.index for gpu in each.gpus}) for each in parts]
         together = BesideGpus()
-        for each in held:
-            together = together.plus(each)
-        count = sum(len(gpus) for gpus in groups.values())
+        for own in held:
+            together = together.plus(own)
         has = self._view.nodes.get(name)
         free = None if has is None else has.beyond(together)
         others = self._view.others.get(name, BesideGpus())
-        for number, (((kind, memory), gpus), own) in enumerate(zip(groups.items(), held, strict=True)):
-            part = name if number == 0 else f"{name}+{number}"
-            share = len(gpus) / count
-            left = _usual(len(gpus)) if free is None else free.times(share)
-            taken = others.times(share).at_most(left)
-            self._facts.add_node(part, _kind(kind, memory, len(gpus), own.plus(left)), taken=_nonzero(taken))
-            self._places.update({(name, gpu.index): (part, position) for position, gpu in enumerate(gpus)})
+        for each, own in zip(parts, held, strict=True):
+            left = _usual(len(each.gpus)) if free is None else free.times(each.part)
+            taken = others.times(each.part).at_most(left)
+            self._facts.add_node(each.name, each.node_kind(own.plus(left)), taken=_nonzero(taken))
+            self._places.update({(name, gpu.index): (each.name, at) for at, gpu in enumerate(each.gpus)})
 
     def _held(self, node: str, indices: set[int]) -> BesideGpus:
         """What pods hold beside these GPUs of a node."""
@@ -153,23 +152,19 @@ class _Writer:
 
     def _is_closed(self, node: str, index: int) -> bool:
         """Whether nobody may come to a GPU, whatever is free there: it is out of order, disputed, or its node is."""
-        one = next(each for each in self._books.open_gpus(node) if each.gpu.index == index)
-        disputed = self._books.disputes(node)
-        touched = any(
-            pod.uid in disputed and (not pod.devices or index in pod.devices) for pod in self._books.pods_on(node)
-        )
-        return not one.gpu.healthy or touched or node in self._view.cordoned
+        return self._books.is_closed(node, index) or node in self._view.cordoned
 
     def add_gang(self, gang: Gang) -> None:
         """The job of several pods."""
         placed = [pod for pod in self._view.pods if pod.full_name in gang.pods and self._where(pod)]
-        self._facts.add_job(gang.job, **gang.known)
+        fact = earlier(gang.fact, self._since_s)
+        self._facts.jobs[fact.job.job_id] = fact
         if placed:
             asks = BesideGpus()
             for pod in placed:
                 asks = asks.plus(self._view.requests.get(pod.uid, BesideGpus()))
             where = [place for pod in placed for place in self._where(pod)]
-            self._facts.hold(gang.job.job_id, where, cpus=asks.cpus, memory_gb=asks.memory_gb)
+            self._facts.hold(fact.job.job_id, where, cpus=asks.cpus, memory_gb=asks.memory_gb)
 
     def close(self, node: str) -> None:
         """Let somebody hold what is left of GPUs that take nobody."""
@@ -193,8 +188,3 @@ def _usual(gpus: int) -> BesideGpus:
 
 def _nonzero(amounts: BesideGpus) -> dict[str, float]:
     return {name: amount for name, amount in amounts._asdict().items() if amount}
-
-
-def _kind(kind: str, memory_gib: int, count: int, beside: BesideGpus) -> NodeKind:
-    plain = NodeKind(count, beside.cpus, beside.memory_gb, gpu_type=kind, gpu_memory_gb=memory_gib * GB_OF_GIB)
-    return plain.with_gpu(gpu_kind(kind)) if kind != UNKNOWN_KIND else plain
