@@ -79,6 +79,8 @@ class GangWorld(RealCluster):
         self._named_alike: dict[str, tuple[TrainingJob, float]] = {}
         """Jobs that wait until the pods of one that had the same name are gone."""
         self._gangs: dict[str, GangNode] = {}
+        self._parts: dict[str, tuple[tuple[KubeNode, BesideGpus], tuple[GangNode, ...]]] = {}
+        """By node, what it was made of, and what it comes to: most stay as they are."""
         self.statuses = JobStatuses(api, leads, clock.now, say, telling, policy)
         self.fleet = PodFleet(
             api, self.statuses.things, lambda: self.records, self._place,
@@ -250,6 +252,7 @@ class GangWorld(RealCluster):
     def forget_node(self, name: str) -> None:
         """A node is gone."""
         self._nodes.pop(name, None)
+        self._parts.pop(name, None)
         self._stale = self._history.news = True
 
     # Nodes
@@ -270,11 +273,13 @@ class GangWorld(RealCluster):
     def _present(self) -> dict[str, GangNode]:
         """The nodes that there are, with what strangers leave of them."""
         taken = self._strangers()
-        return {
-            gang.name: gang
-            for name in sorted(self._nodes)
-            for gang in gang_nodes(self._nodes[name], taken.get(name, BesideGpus()))
-        }
+        found: dict[str, GangNode] = {}
+        for name, node in sorted(self._nodes.items()):
+            now = node, taken.get(name, BesideGpus())
+            if name not in self._parts or self._parts[name][0] != now:
+                self._parts[name] = now, tuple(gang_nodes(*now))
+            found |= {gang.name: gang for gang in self._parts[name][1]}
+        return found
 
     def _renew(self, now: float) -> None:
         """Let ledgers know the nodes as they are; who holds something of a node that is gone has lost it."""
