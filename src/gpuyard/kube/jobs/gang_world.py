@@ -84,6 +84,8 @@ class GangWorld(RealCluster):
         """Jobs that no policy can be asked about, and why."""
         self._owners: dict[str, str] = {}
         """By job, the uid of its TrainingJob, also when that is gone."""
+        self._parts: dict[str, tuple[tuple[KubeNode, BesideGpus], tuple[GangNode, ...]]] = {}
+        """By node, what it was made of, and what it comes to: most stay as they are."""
         self.statuses = JobStatuses(api, leads, clock.now, say, telling, policy)
         self.fleet = PodFleet(
             api, self.statuses.things, lambda: self.records, self._place,
@@ -282,6 +284,7 @@ class GangWorld(RealCluster):
     def forget_node(self, name: str) -> None:
         """A node is gone."""
         self._nodes.pop(name, None)
+        self._parts.pop(name, None)
         self._stale = self._history.news = True
 
     # Nodes
@@ -304,11 +307,13 @@ class GangWorld(RealCluster):
     def _present(self) -> dict[str, GangNode]:
         """The nodes that there are, with what strangers leave of them."""
         taken = self._strangers()
-        return {
-            gang.name: gang
-            for name in sorted(self._nodes)
-            for gang in gang_nodes(self._nodes[name], taken.get(name, BesideGpus()))
-        }
+        found: dict[str, GangNode] = {}
+        for name, node in sorted(self._nodes.items()):
+            now = node, taken.get(name, BesideGpus())
+            if name not in self._parts or self._parts[name][0] != now:
+                self._parts[name] = now, tuple(gang_nodes(*now))
+            found |= {gang.name: gang for gang in self._parts[name][1]}
+        return found
 
     def _renew(self, now: float) -> None:
         """Let ledgers know the nodes as they are; who holds something of a node that is gone has lost it."""
