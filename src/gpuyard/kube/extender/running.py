@@ -145,7 +145,7 @@ def running_extender(
         SteadyThread("learning", learning.step, LEARN_S, say),
     ]
     if lease is not None:
-        threads.append(SteadyThread("lease", lease.step, RENEW_S, say))
+        threads.insert(0, SteadyThread("lease", lease.step, RENEW_S, say))
 
     def ended() -> str:
         """What nobody does any more: a new process would."""
@@ -156,6 +156,8 @@ def running_extender(
     thread = threading.Thread(target=server.serve_forever, args=(POLL_S,), name="extender", daemon=True)
     for each in (*follow, *measured):
         each.start()
+    if lease is not None:
+        threads[0].step()  # whoever is free to lead does so before the first question
     for steady in threads:
         steady.start()
     thread.start()
