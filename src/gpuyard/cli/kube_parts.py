@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -233,18 +232,14 @@ def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float)
     from gpuyard.core.errors import InputError
     from gpuyard.core.units import seconds
     from gpuyard.kube.jobs.controller import JobSettings
+    from gpuyard.kube.quotas import read_quotas
     from gpuyard.policies.resolve import resolve
     from gpuyard.profiles import load_zoo
 
     round_s = seconds(round_time, "round")
     if round_s <= 0:
         raise InputError("must be longer than nothing", field="round", value=round_time)
-    quotas = {}
-    for each in filter(None, quota.split(",")):
-        tenant, _, gpus = each.partition("=")
-        if not tenant or not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", gpus) or tenant in quotas:
-            raise InputError("must be TENANT=GPUS, once for each tenant", field="quota", value=each)
-        quotas[tenant] = float(gpus)
+    quotas = read_quotas(quota, "quota")
     return JobSettings(resolve(policy), load_zoo(), round_s, quotas, leave_s, tries=tries)
 
 

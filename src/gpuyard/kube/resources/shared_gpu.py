@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Annotated
 
 from gpuyard.kube.resources.conditions import Condition
 from gpuyard.kube.resources.custom_kinds import Column, CustomKind, CustomObject
-from gpuyard.policies.multiplex.interference import Observation, Usage
+from gpuyard.policies.multiplex.interference import Observation, Usage, is_slowdown
 
 MOST_MEASURED = 32
 """Of measured mixes, the newest ones are kept in an object."""
@@ -70,7 +69,7 @@ class MeasuredMix:
             and all(0 <= part <= 1 for part in parts)
             and all(each.model and 0 < each.batch < float("inf") for each in self.company)
             and 0 < len(self.measured) == len({*self.measured} & set(range(len(self.company))))
-            and isfinite(self.slowdown)
+            and is_slowdown(self.slowdown, len(self.measured))
             and 0 <= self.error < float("inf")
         )
         mix = tuple(Usage(each.model, each.compute, each.bandwidth, each.batch) for each in self.company)
