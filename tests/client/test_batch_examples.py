@@ -64,7 +64,7 @@ def hugging_face_epochs(used: dict[str, Any], data: Any, batch: Any, sampler: An
 
 
 def lightning_epochs(used: dict[str, Any], data: Any, batch: Any, sampler: Any, folder: Path) -> int:
-    class OneCycle(used["Line"]):  # type: ignore[misc, valid-type]
+    class OneCycle(used["Line"]):  # type: ignore[misc, name-defined, valid-type]
         def configure_optimizers(self) -> Any:
             optimizer = super().configure_optimizers()
             steps = int(self.trainer.estimated_stepping_batches)

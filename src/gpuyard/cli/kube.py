@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuyard.cli.kube_jobs import cancel, jobs, submit
-from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node, read_quotas
+from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
 
@@ -244,6 +244,7 @@ def snapshot(
     from gpuyard.kube.jobs.controller import JobSettings
     from gpuyard.kube.jobs.gang_snapshot import gang_facts
     from gpuyard.kube.judging import sharing_rule
+    from gpuyard.kube.quotas import read_quotas
     from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.snapshotting import cluster_facts, gangs_of
     from gpuyard.kube.views.viewing import read_cluster
@@ -257,7 +258,7 @@ def snapshot(
     zoo, now_s = load_zoo(), time.time()
     sharing_rule(multiplex)
     before = read_observations(observations) if observations else InterferenceModel()
-    settings = JobSettings(resolve("fifo+tune"), zoo, quotas=read_quotas(quota))
+    settings = JobSettings(resolve("fifo+tune"), zoo, quotas=read_quotas(quota, "quota"))
     with _api(kubeconfig) as api:
         view = read_cluster(api)
         found = gang_facts(api, view.books, settings, now_s)
