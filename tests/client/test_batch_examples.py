@@ -64,7 +64,9 @@ def hugging_face_epochs(used: dict[str, Any], data: Any, batch: Any, sampler: An
 
 
 def lightning_epochs(used: dict[str, Any], data: Any, batch: Any, sampler: Any, folder: Path) -> int:
-    class OneCycle(used["Line"]):  # type: ignore[misc, name-defined, valid-type]
+    line: Any = used["Line"]
+
+    class OneCycle(line):  # type: ignore[misc]
         def configure_optimizers(self) -> Any:
             optimizer = super().configure_optimizers()
             steps = int(self.trainer.estimated_stepping_batches)
