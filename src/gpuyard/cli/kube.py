@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpuyard.cli.kube_jobs import cancel, jobs, submit
-from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node, read_quotas
+from gpuyard.cli.kube_parts import Kubeconfig, alive, device_plugin, extender, node
 from gpuyard.cli.output import Format, emit, say
 from gpuyard.core.errors import InputError
 
@@ -242,6 +242,7 @@ def snapshot(
 
     from gpuyard.kube.install.values import Values
     from gpuyard.kube.jobs.controller import JobSettings
+    from gpuyard.kube.quotas import read_quotas
     from gpuyard.kube.jobs.gang_snapshot import gang_facts
     from gpuyard.kube.judging import sharing_rule
     from gpuyard.kube.views.measured import read_model
@@ -257,7 +258,7 @@ def snapshot(
     zoo, now_s = load_zoo(), time.time()
     sharing_rule(multiplex)
     before = read_observations(observations) if observations else InterferenceModel()
-    settings = JobSettings(resolve("fifo+tune"), zoo, quotas=read_quotas(quota))
+    settings = JobSettings(resolve("fifo+tune"), zoo, quotas=read_quotas(quota, "quota"))
     with _api(kubeconfig) as api:
         view = read_cluster(api)
         found = gang_facts(api, view.books, settings, now_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -233,23 +232,11 @@ def _gpus_of_node(emulated: str, tasks: Path) -> Sequence[YardGpu]:
     return [as_yard_gpu(index, gpu) for index, gpu in enumerate(found)]
 
 
-def read_quotas(written: str) -> dict[str, float]:
-    """By tenant, the most GPUs that its gangs may hold; InputError if that is not what it says."""
-    from gpuyard.core.errors import InputError
-
-    quotas: dict[str, float] = {}
-    for each in filter(None, written.split(",")):
-        tenant, _, gpus = each.partition("=")
-        if not tenant or not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", gpus) or tenant in quotas:
-            raise InputError("must be TENANT=GPUS, once for each tenant", field="quota", value=each)
-        quotas[tenant] = float(gpus)
-    return quotas
-
-
 def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float, starvation: str) -> JobSettings:
     from gpuyard.core.errors import InputError
     from gpuyard.core.units import seconds
     from gpuyard.kube.jobs.controller import JobSettings
+    from gpuyard.kube.quotas import read_quotas
     from gpuyard.policies.resolve import resolve
     from gpuyard.profiles import load_zoo
 
@@ -258,7 +245,7 @@ def _gangs(policy: str, round_time: str, quota: str, tries: int, leave_s: float,
         raise InputError("must be longer than nothing", field="round", value=round_time)
     limit = None if starvation == "none" else seconds(starvation, "starvation")
     chosen = resolve(policy, starvation_s=limit)
-    return JobSettings(chosen, load_zoo(), round_s, read_quotas(quota), leave_s, tries=tries)
+    return JobSettings(chosen, load_zoo(), round_s, read_quotas(quota, "quota"), leave_s, tries=tries)
 
 
 def _judge(multiplex: str, observations: Path | None) -> PodJudge:

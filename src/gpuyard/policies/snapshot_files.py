@@ -22,6 +22,7 @@ from gpuyard.core.workload import Job
 from gpuyard.policies.facts import Facts, Holding, JobFact, NodeFact, own_thousandths
 from gpuyard.policies.multiplex.interference import Usage
 from gpuyard.policies.multiplex.observation_files import ObservationRecord, model_of, observation_records
+from gpuyard.policies.registry import MULTIPLEXERS
 from gpuyard.policies.sharing_facts import NOTHING_KNOWN, SharingFacts, TaskUse
 from gpuyard.profiles import gpu_kind
 from gpuyard.profiles.checking import NOT_READ_AS_NUMBER
@@ -180,6 +181,8 @@ def _sharing_record(facts: Facts) -> dict[str, Any]:
 
 
 def _sharing(record: _SharingRecord, jobs: Container[Hashable]) -> SharingFacts:
+    if record.policy and ".py:" not in record.policy:  # somebody's own file may be elsewhere
+        MULTIPLEXERS.find(record.policy)
     tasks: dict[Hashable, TaskUse] = {}
     for each in record.tasks:
         if each.job_id not in jobs or each.job_id in tasks:
@@ -217,7 +220,18 @@ def read_facts(path: str | Path) -> Facts:
     """Read the facts of a snapshot; InputError names file, field, value and rule."""
     content = read_json(Path(path), VERSION, "snapshot", OLDER)
     with errors_of(path):
-        return _facts(_File.model_validate(content))
+        parsed = _File.model_validate(content)
+        if parsed.gpuyard == OLDER:
+            _check_older(parsed)
+        return _facts(parsed)
+
+
+def _check_older(parsed: _File) -> None:
+    """What an older file says of newer things is a mistake, which its readers of that time would refuse."""
+    fields = ["sharing"] if "sharing" in parsed.model_fields_set else []
+    fields += [f"nodes.{at}.taken" for at, node in enumerate(parsed.nodes) if "taken" in node.model_fields_set]
+    if fields:
+        raise InputError(f"is not a field of {OLDER}", field=fields[0], hint=f"Its version would be {VERSION}")
 
 
 @contextmanager

@@ -13,6 +13,8 @@ from gpuyard.core.arguments import check_regular
 from gpuyard.core.errors import InputError
 
 _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # in C it is ten times as fast
+DEEPEST = 100
+"""Parts of a file in one another; far more would overrun the stack of the parser, and end the process."""
 
 
 class _Loader(_SafeLoader):  # type: ignore[misc]
@@ -22,6 +24,8 @@ class _Loader(_SafeLoader):  # type: ignore[misc]
         """Build a mapping after a look at its keys."""
         seen: set[str] = set()
         for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue  # no key of a mapping in Python: its constructor says so
             if key.value in seen:
                 raise InputError("stands twice", row=key.start_mark.line + 1, value=key.value)
             seen.add(key.value)
@@ -35,8 +39,27 @@ def load_yaml(text: str, file: str) -> Any:
         return yaml.load(text, Loader=_Loader)  # noqa: S506  a subclass of the safe loader
     except InputError as error:
         raise InputError(error.rule, file=file, row=error.row, value=error.value) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a day that no month has is a ValueError
         raise InputError(f"is not YAML: {error}", file=file) from error
+
+
+def read_yaml(path: Path, what: str) -> Any:
+    """Return what a user's file says; raises InputError with the file, and the row where it can be told."""
+    text = read_text(path, what)
+    try:
+        check_depth(text, path)
+    except yaml.YAMLError as error:
+        raise InputError(f"is not YAML: {error}", file=path) from error
+    return load_yaml(text, str(path))
+
+
+def check_depth(text: str, file: object) -> None:
+    """Raise InputError for a YAML text with more parts in one another than readers could follow."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise InputError("is nested too deeply", file=file, row=event.start_mark.line + 1)
 
 
 def read_text(path: Path, what: str) -> str:

@@ -9,12 +9,11 @@ from typing import Any
 import yaml
 
 from gpuyard.core.errors import InputError
+from gpuyard.profiles.reading import check_depth
 from gpuyard.traces.source import Source
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
-_DEEPEST = 100
-"""Levels; far deeper ones would overrun the stack of the parser, and end the process."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def read_parts(
 def _compose(source: Source) -> tuple[Any, Any]:
     text = source.text()
     try:
-        _check_depth(source, text)
+        check_depth(text, source.name)
         loader = _Loader(text)
         return loader.get_single_node(), loader.construct_document
     except yaml.MarkedYAMLError as error:
@@ -79,14 +78,6 @@ def _compose(source: Source) -> tuple[Any, Any]:
     except yaml.YAMLError as error:
         problem = " ".join(str(error).split())
         raise InputError(f"is not valid YAML: {problem}", file=source.name) from None
-
-
-def _check_depth(source: Source, text: str) -> None:
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST:
-            raise InputError("is nested too deeply", file=source.name, row=event.start_mark.line + 1)
 
 
 def _check_names(source: Source, top: Any) -> None:

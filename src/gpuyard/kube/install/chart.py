@@ -23,6 +23,7 @@ from gpuyard.kube.install.certificate_job import certificate_job
 from gpuyard.kube.install.installing import DEFINITION
 from gpuyard.kube.install.manifests import manifests
 from gpuyard.kube.install.templates import TemplateWriter
+from gpuyard.kube.install.value_rules import RULES
 from gpuyard.kube.install.values import Values, values_docs
 from gpuyard.kube.json_objects import JsonObject
 
@@ -158,18 +159,10 @@ def _values_file() -> Iterator[str]:
 
 def _schema() -> JsonObject:
     """What values must be, for Helm to refuse others, as `read_values` does."""
-    kinds = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
-    usual, docs = Values(), values_docs()
+    docs = values_docs()
     known: JsonObject = {"global": {"type": "object"}}
     for each in _of_chart():
-        value = getattr(usual, each.name)
-        known[each.name] = {"type": kinds[type(value)], "description": docs[each.name]}
-        if isinstance(value, str):
-            known[each.name]["pattern"] = r'^[^"\\\n]*$'
-        if choices := each.metadata.get("choices"):
-            known[each.name] = {"enum": list(choices), "description": docs[each.name]}
-    known["replicas"]["minimum"] = 1
-    known["listen"]["pattern"] = r'^[^"\\\n]+:[0-9]{1,5}$'
+        known[each.name] = {**RULES[each.name].schema, "description": docs[each.name]}
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",

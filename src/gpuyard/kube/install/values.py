@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
-from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import pairwise, permutations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from gpuyard._version import __version__
 from gpuyard.core.errors import InputError, nearest
+from gpuyard.kube.install.value_rules import RULES
 from gpuyard.kube.json_objects import JsonObject
+from gpuyard.kube.judging import sharing_rule
+from gpuyard.kube.plain_yaml import read_plain_yaml
+from gpuyard.kube.quotas import read_quotas
+from gpuyard.policies.resolve import resolve
 from gpuyard.profiles.gpus import parse_gpus
+
+OWN_VARIABLES = ("NODE_NAME", "POD_NAME")
+"""Variables that containers of gpuyard are told who they are by."""
 
 
 @dataclass(frozen=True)
@@ -98,32 +105,63 @@ def read_values(path: Path | None, **given: Any) -> Values:
     """Values of a file, and those that were given otherwise; InputError names what is wrong."""
     content: Any = {}
     if path is not None:
-        try:
-            content = yaml.safe_load(path.read_text()) or {}
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=path) from None
-        except yaml.YAMLError as error:
-            raise InputError(f"is not YAML: {error}", file=path) from None
-    known = {each.name: each for each in fields(Values)}
+        content = read_plain_yaml(path, "file of values") or {}
     if not isinstance(content, dict):
-        raise InputError("must be fields and their values", file=path)
-    usual = Values()
+        raise InputError("must be fields and their values", file=path, value=content)
+    stated = {name: value for name, value in given.items() if value is not None}
     for name, value in content.items():
-        if name not in known:
-            raise InputError("is not a value of gpuyard", file=path, field=name, hint=nearest(str(name), known))
-        wanted = type(getattr(usual, name))
-        if not isinstance(value, wanted) and not (wanted is float and type(value) is int):
-            raise InputError(f"must be a {wanted.__name__}", file=path, field=name, value=value)
-        choices = known[name].metadata.get("choices", (value,))
-        if value not in choices:
-            raise InputError(f"is none of {', '.join(choices)}", file=path, field=name, value=value)
-    values = replace(usual, **content | {name: value for name, value in given.items() if value is not None})
-    parse_gpus(values.emulated)
-    if not re.fullmatch(r".+:\d{1,5}", values.listen):
-        raise InputError("is not HOST:PORT", file=path, field="listen", value=values.listen, hint="As in 0.0.0.0:12345")
-    if values.replicas < 1:
-        raise InputError("must be at least 1", file=path, field="replicas", value=values.replicas)
+        if name not in RULES:
+            raise InputError("is not a value of gpuyard", file=path, field=name, hint=nearest(name, RULES))
+        RULES[name].check(name, value, path)
+    for name, value in stated.items():
+        RULES[name].check(name, value, None)
+    values = replace(Values(), **content | stated)
+    _check_policies(values, path)
+    _check_folders(values, path)
+    _check_env(values, path)
+    with _field("emulated", values.emulated, None if "emulated" in stated else path):
+        parse_gpus(values.emulated)
     return values
+
+
+@contextmanager
+def _field(name: str, value: Any, path: Path | None) -> Iterator[None]:
+    """Let what others say of a value name the file and the field that it is from."""
+    try:
+        yield
+    except InputError as error:
+        wrong = value if error.value is None else error.value
+        raise InputError(error.rule, file=path, field=name, value=wrong, hint=error.hint) from None
+
+
+def _check_policies(values: Values, path: Path | None) -> None:
+    """Those of gpuyard and of installed packages; files are looked for where the extender runs, in its image."""
+    if ".py:" not in values.multiplex:
+        with _field("multiplex", values.multiplex, path):
+            sharing_rule(values.multiplex)
+    if values.jobs and ".py:" not in values.jobs:
+        with _field("jobs", values.jobs, path):
+            resolve(values.jobs)
+    with _field("jobsQuotas", values.jobsQuotas, path):
+        read_quotas(values.jobsQuotas, "jobsQuotas")
+
+
+def _check_folders(values: Values, path: Path | None) -> None:
+    """Each is a folder of its own: what is written into one must not be seen in another."""
+    folders = {name: f"{getattr(values, name)}/" for name in ("libraries", "sharedMemory", "tasks")}
+    for (name, folder), (other, another) in permutations(folders.items(), 2):
+        if folder.startswith(another):
+            rule, hint = f"is the folder of {other}, or in it", "Give each of them a folder of its own"
+            raise InputError(rule, file=path, field=name, value=getattr(values, name), hint=hint)
+
+
+def _check_env(values: Values, path: Path | None) -> None:
+    """Kubernetes would take the last of two variables of one name without a word, and ours are needed."""
+    names = [each["name"] for each in values.env]
+    for at, name in enumerate(names):
+        if name in OWN_VARIABLES or name in names[:at]:
+            rule = "is set by gpuyard itself" if name in OWN_VARIABLES else "stands twice"
+            raise InputError(rule, file=path, field=f"env[{at}].name", value=name)
 
 
 def values_docs() -> dict[str, str]:

@@ -117,7 +117,11 @@ def explain_pod(api: Api, namespace: str, name: str, judge: PodJudge) -> list[st
         if error.not_found:
             raise InputError("is not a pod of this cluster", field="pod", value=f"{namespace}/{name}") from None
         raise
-    pod, view = read_pod(item), read_cluster(api)
+    try:
+        pod = read_pod(item)
+    except InputError as error:
+        raise error.located(f"pod {namespace}/{name}") from None
+    view = read_cluster(api)
     if not pod.request:
         return [f"{pod.full_name} asks for no GPU of gpuyard ({', '.join(names.RESOURCES_OF_PODS)})."]
     if pod.ended:

@@ -24,6 +24,9 @@ BATCH_EXPONENT = 0.5
 MOST_MIXES = 65536
 """Of so many it is kept what they are to expect."""
 
+MOST_SLOWDOWN = 1e9
+"""No task is slower by more: it would need days for a step of a millisecond."""
+
 
 class Usage(NamedTuple):
     """One of the tasks on a GPU, and how much it uses of it when it is alone."""
@@ -54,6 +57,11 @@ class Observation:
     """The standard error of the sum."""
     gpu: str = ""
     """The key of the GPU's type; empty where nobody says."""
+
+
+def is_slowdown(together: float, tasks: int) -> bool:
+    """Whether this can be the sum of the slowdowns of so many tasks: none of them takes less than no time."""
+    return -tasks <= together <= MOST_SLOWDOWN * tasks
 
 
 class ExpectedSlowdown(NamedTuple):

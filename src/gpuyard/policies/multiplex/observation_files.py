@@ -7,9 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from gpuyard.policies.multiplex.interference import InterferenceModel, Observation, Usage
+from gpuyard.policies.multiplex.interference import (
+    MOST_SLOWDOWN,
+    InterferenceModel,
+    Observation,
+    Usage,
+    is_slowdown,
+)
 from gpuyard.profiles.checking import NotNegative, Positive, Strict, check
 from gpuyard.profiles.json_files import of_version, read_json
 from gpuyard.profiles.step_files import write_whole
@@ -20,14 +26,20 @@ WHAT = "file of interference"
 _Part = Annotated[float, Field(ge=0, le=1)]
 
 
-class _Usage(Strict):
+class _Exact(Strict):
+    """A part in which true is no number, nor is a text."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class _Usage(_Exact):
     model: Annotated[str, Field(min_length=1)]
     compute: _Part
     bandwidth: _Part
     batch: Positive = 1.0
 
 
-class ObservationRecord(Strict):
+class ObservationRecord(_Exact):
     """One observation as files have it."""
 
     mix: Annotated[list[_Usage], Field(min_length=2)]
@@ -37,9 +49,12 @@ class ObservationRecord(Strict):
     gpu: str = ""
 
     @model_validator(mode="after")
-    def _measured_is_of_the_mix(self) -> Self:
+    def _makes_sense(self) -> Self:
         if len(set(self.measured)) != len(self.measured) or not set(self.measured) <= set(range(len(self.mix))):
             raise ValueError(f"measured must be different positions in the mix, 0 to {len(self.mix) - 1}")
+        if not is_slowdown(self.slowdown, len(self.measured)):
+            rule = f"slowdown must be a sum of slowdowns, each from -1 to {MOST_SLOWDOWN:g}: {self.slowdown:g} is none"
+            raise ValueError(rule)
         return self
 
 
