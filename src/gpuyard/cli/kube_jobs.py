@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from contextlib import closing
-from math import nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,11 +45,10 @@ def submit(
 
     Refuses all of them if one could not be asked for. When jobs arrive is when they are submitted.
     """
-
     from gpuyard.core.errors import InputError
     from gpuyard.core.workload import Job
-    from gpuyard.kube.resources.training_job import TRAINING_JOBS
-    from gpuyard.kube.runs.asking import GangTemplate, checkpoints_at, pod_template
+    from gpuyard.kube.runs.asking import GangTemplate, checkpoints_at, job_of_command, pod_template, post_all
+    from gpuyard.profiles import load_zoo
 
     given = words or []
     if len(given) == 1 and Path(given[0]).suffix in (".yaml", ".yml", ".parquet"):
@@ -58,16 +56,15 @@ def submit(
     elif given:
         if not name:
             raise InputError("is missing", field="name", hint="Give --name NAME, by which the job is found again")
-        work = nan if iterations is None else iterations
-        jobs = [Job(name, 0.0, gpus, model, work, tenant=tenant, priority=priority, command=shlex.join(given))]
+        job = Job(name, 0.0, gpus, model, tenant=tenant, priority=priority, command=shlex.join(given))
+        jobs = [job_of_command(job, iterations, load_zoo())]
     else:
         raise InputError("nothing is to be submitted", hint="Name a workload file, or a command behind --")
     common = GangTemplate(pod_template(image, template), checkpoints_at(checkpoints), namespace)
     made = common.gangs(jobs)
     with api_of(kubeconfig) as api:
-        for thing in made:
-            api.post(TRAINING_JOBS.folder(namespace), thing)
-            say(f"submitted: {namespace}/{thing['metadata']['name']}")
+        for gang in post_all(api, made):
+            say(f"submitted: {gang}")
 
 
 def _of_workload(path: Path) -> list[Job]:
