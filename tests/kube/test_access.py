@@ -72,7 +72,7 @@ def test_programs_that_fetch_tokens_are_not_started(tmp_path: Path) -> None:
         from_kubeconfig(path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "current-context: x", "{", "a: 1"])
+@pytest.mark.parametrize("text", ["", "[]", "current-context: x", "a: 1", "{contexts: 5, current-context: x}"])
 def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(InputError, match="is not a kubeconfig"):
@@ -82,3 +82,38 @@ def test_what_is_no_kubeconfig_is_refused(tmp_path: Path, text: str) -> None:
 def test_the_variable_goes_before_the_home_folder(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, {"server": "http://127.0.0.1:80"}, {})
     assert find_access(None, {"KUBECONFIG": str(path)}).host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("text", [b"{", b"\xff\xfe", b"[" * 3000, b"a: 1\na: 2", b"a: 2026-99-99"])
+def test_what_cannot_be_read_names_the_file(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / "config").write_bytes(text)
+    with pytest.raises(InputError, match="config"):
+        from_kubeconfig(tmp_path / "config")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user", "field"),
+    [
+        ({"server": "ftp://a"}, {}, "server"),
+        ({"server": "http://a:99999"}, {}, "server"),
+        ({"server": "https://[bad"}, {}, "server"),
+        ({"server": 5}, {}, "server"),
+        ({"server": "https://a", "certificate-authority-data": "!!!"}, {}, "certificate-authority-data"),
+        ({"server": "https://a", "certificate-authority-data": "eA=="}, {}, "certificate-authority"),
+        ({"server": "https://a", "certificate-authority": "nowhere"}, {}, "certificate-authority"),
+        ({"server": "https://a", "insecure-skip-tls-verify": "false"}, {}, "insecure-skip-tls-verify"),
+        ({"server": "https://a"}, {"client-certificate-data": 5}, "client-certificate-data"),
+        ({"server": "https://a"}, {"client-certificate-data": "eA==", "client-key-data": "eA=="}, "client-certificate"),
+        ({"server": "http://a"}, {"token": "secret\nHost: b"}, "token"),
+        ({"server": "http://a"}, {"token": b"secret"}, "token"),
+        ({"server": "http://a"}, ["secret"], "users.user"),
+    ],
+)
+def test_a_kubeconfig_with_a_wrong_field_names_it_and_tells_no_secret(
+    tmp_path: Path, cluster: dict[str, Any], user: Any, field: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        from_kubeconfig(kubeconfig(tmp_path, cluster, user))
+    assert field in str(refused.value.field)
+    assert str(tmp_path) in str(refused.value)
+    assert "secret" not in str(refused.value)

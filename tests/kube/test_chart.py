@@ -63,11 +63,14 @@ def by_name(things: list[Manifest]) -> dict[str, Manifest]:
 
 
 words = st.text("abcdefgxyz0189-./:%é{}$ '", min_size=1, max_size=12)
+tokens = st.text("abcdefgxyz0189-./:%é{}$'", min_size=1, max_size=12)
+labels = st.text("abxyz019", min_size=1, max_size=8)
+folders = st.text("abxyz019-%é{}$'", min_size=1, max_size=8).map("/".__add__)
 objects = st.dictionaries(words, st.one_of(words, st.integers(0, 10**6), st.booleans()), min_size=1, max_size=2)
 DIFFERENT = st.fixed_dictionaries(
     {},
     optional={
-        "image": words,
+        "image": tokens,
         "command": st.lists(words, min_size=1, max_size=3),
         "schedulerCommand": st.lists(words, min_size=1, max_size=2),
         "schedulerPort": st.integers(1, 65535),
@@ -75,8 +78,8 @@ DIFFERENT = st.fixed_dictionaries(
         "gpus": st.sampled_from(["emulated", "nvml"]),
         "speed": st.sampled_from([0.5, 1, 2.25, 10, 0.001, 12345]),
         "runtimeClass": st.sampled_from(["", "nvidia"]),
-        "nodeSelector": st.dictionaries(words, words, max_size=2),
-        "multiplex": words,
+        "nodeSelector": st.dictionaries(labels, labels, max_size=2),
+        "multiplex": tokens,
         "replicas": st.integers(1, 9),
         "hostNetwork": st.booleans(),
         "networkPolicy": st.booleans(),
@@ -84,10 +87,10 @@ DIFFERENT = st.fixed_dictionaries(
         "metricsFrom": st.lists(objects, max_size=2),
         "extenderUrl": st.sampled_from(["", "https://10.0.0.1:7"]),
         "listen": st.sampled_from(["127.0.0.1:1", "[::]:65535"]),
-        "tasks": words,
-        "env": st.lists(objects, max_size=2),
-        "volumes": st.lists(objects, max_size=2),
-        "volumeMounts": st.lists(objects, max_size=2),
+        "tasks": folders,
+        "env": st.lists(st.fixed_dictionaries({"name": labels.map("A".__add__), "value": words}), max_size=2),
+        "volumes": st.lists(st.builds(lambda name, more: {**more, "name": name}, labels, objects), max_size=2),
+        "volumeMounts": st.lists(st.fixed_dictionaries({"name": labels, "mountPath": words}), max_size=2),
     },
 )
 

@@ -45,6 +45,8 @@ def test_it_registers_all_resources_and_tells_the_cluster_which_gpus_there_are(y
     yard.kubelet.wait_for(names.WHOLE_GPUS, 2)
     told = read_node(yard.server.objects["/api/v1/nodes/n1"]).gpus
     assert told == (YardGpu(0, "P100", 15), YardGpu(1, "P100", 15))
+    labels = yard.server.objects["/api/v1/nodes/n1"]["metadata"]["labels"]
+    assert labels["gpushare"] == "true"  # by which manifests of IADeep select nodes
     assert oct((yard.settings.folder / socket_name(names.MEMORY)).stat().st_mode & 0o777) == "0o600"
 
 

@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.kube.api_server import ApiStandIn, api_server
+from tests.kube.builders import pod
 from tests.kube.gang_yard import FOLDER, GangYard
 from tests.kube.waiting import until
 from typer.testing import CliRunner
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 from gpuyard.cli.kube import app
 from gpuyard.core.errors import InputError
 from gpuyard.core.grants import Grant, Part
+from gpuyard.kube import names
 from gpuyard.kube.amounts import BesideGpus
 from gpuyard.kube.extender.running import ExtenderSettings, running_extender
 from gpuyard.kube.install.manifests import manifests
@@ -220,3 +222,79 @@ def test_a_time_until_nobody_waits_longer_must_be_one(wrong: str) -> None:
     found = CliRunner().invoke(app, ["extender", "--jobs", "srtf+tune", "--starvation", wrong])
     assert isinstance(found.exception, InputError) or found.exit_code == 2
     assert "starvation" in f"{found.exception}{found.output}"
+
+
+COMMAND = ("--name", "n", "--image", "i")
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        (("--model", "nosuch"), "model"),
+        (("--priority", "99999999999999999999"), "priority"),
+        (("--iterations", "nan"), "iterations"),
+        (("--iterations", "inf"), "iterations"),
+        (("--iterations", "0"), "iterations"),
+        (("--gpus", "1000000000"), "gpus"),
+        (("--tenant", "a\nb"), "tenant"),
+        (("-n", "../x"), "namespace"),
+        (("--checkpoints", "a b/c"), "checkpoints"),
+        (("--checkpoints", "/a/../.."), "checkpoints"),
+        (("--checkpoints", "/"), "checkpoints"),
+        (("--image", "a\nb"), "image"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_anything_is_made(
+    server: ApiStandIn, kubeconfig: Path, options: tuple[str, ...], field: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        run(kubeconfig, "submit", *COMMAND, *options, "--", "true")
+    assert refused.value.field == field
+    assert not [path for path in server.objects if "/trainingjobs/" in path]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"spec: abc", "spec.containers"),
+        (b"spec: [1]", "spec.containers"),
+        (b"spec:", "spec.containers"),
+        (b"spec: {containers: [{name: a, image: x}, b]}", "spec.containers"),
+        (b"spec: {containers: [{name: a}]}", "spec.containers[0].image"),
+        (b"spec: {containers: [{name: a, image: x}, {name: b}]}", "spec.containers[1].image"),
+        (b"spec: {containers: [{name: a, image: 2020-01-01}]}", "spec.containers[0].image"),
+        (b"spec: {containers: [{name: a, image: !!binary aGVsbG8=}]}", "spec.containers[0].image"),
+        (b"spec: {containers: [{name: a, image: x, foo: .nan}]}", "spec.containers[0].foo"),
+        (b"[" * 3000, "nested too deeply"),
+        (b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_a_template_that_makes_no_pods_is_refused_before_anything_is_made(
+    server: ApiStandIn, kubeconfig: Path, tmp_path: Path, text: bytes, said: str
+) -> None:
+    file = tmp_path / "template.yaml"
+    file.write_bytes(text)
+    with pytest.raises(InputError) as refused:
+        run(kubeconfig, "submit", "--name", "n", "--template", str(file), "--", "true")
+    assert said in str(refused.value)
+    assert str(file) in str(refused.value)
+    assert not [path for path in server.objects if "/trainingjobs/" in path]
+
+
+def test_where_one_name_is_taken_nothing_is_submitted(server: ApiStandIn, kubeconfig: Path, tmp_path: Path) -> None:
+    run(kubeconfig, "submit", "--name", "b", "--image", "i", "--", "true")
+    one = {"job_id": "a", "arrival_s": 0, "gpus": 1, "model": "resnet50", "iterations": 9, "command": "true"}
+    workload = tmp_path / "jobs.yaml"
+    workload.write_text(yaml.safe_dump({"gpuyard": "workload/1", "jobs": [one, {**one, "job_id": "b"}]}))
+    with pytest.raises(InputError, match="'default/b' is a TrainingJob of this cluster already"):
+        run(kubeconfig, "submit", "--image", "i", str(workload))
+    assert [path.rpartition("/")[2] for path in server.objects if "/trainingjobs/" in path] == ["b"]
+
+
+def test_why_names_a_pod_whose_request_nobody_understands(server: ApiStandIn, kubeconfig: Path) -> None:
+    wrong = pod("odd", memory=2)
+    wrong["spec"]["containers"][0]["resources"] = {"limits": {names.MEMORY: "lots"}}
+    server.add_pod(wrong)
+    space = wrong["metadata"]["namespace"]
+    with pytest.raises(InputError, match=f"pod {space}/odd, field {names.MEMORY}: 'lots' is not a whole number"):
+        run(kubeconfig, "why", f"{space}/odd")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from tests.kube.api_server import ApiStandIn, api_server
 
 from gpuyard.core.errors import GpuyardError, InputError
 from gpuyard.kube import names
+from gpuyard.kube.install.chart import chart_files
 from gpuyard.kube.install.installing import apply_all, is_there, minor_version, path_of, remove_all, wait_until_ready
 from gpuyard.kube.install.manifests import manifests
+from gpuyard.kube.install.value_rules import RULES
 from gpuyard.kube.install.values import Values, read_values
 
 FILES = dict.fromkeys(("ca.crt", "tls.crt", "tls.key", "client.crt", "client.key"), b"secret of the test")
@@ -73,20 +77,105 @@ def test_names_are_all_different_and_places_known() -> None:
     ("content", "said"),
     [
         ("imge: x", "is not a value of gpuyard. Did you mean 'image'"),
-        ("replicas: many", "must be a int"),
-        ("replicas: 0", "must be at least 1"),
         ("- a", "must be fields"),
-        ("emulated: 4xNothing", "4xNothing|Nothing"),
-        ("gpus: some", "is none of emulated, nvml"),
-        ("listen: '777'", "is not HOST:PORT"),
         ("a: [", "is not YAML"),
+        ("replicas: 1\nreplicas: 3", "'replicas' stands twice"),
+        ("env: " + "[" * 3000, "is nested too deeply"),
+        ("5: x", "is the name of a field and no text"),
+        ("a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\n"
+         "c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n"
+         "e: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]", "means too much"),
+        ("env: &a [*a]", "means too much"),
+        ("image: !!binary aGVsbG8=", "image.*is no text"),
+        ("emulated: 4xNothing", "field emulated.*Nothing"),
+        ("emulated: 0xV100", "field emulated.*asks for no V100"),
+        ("multiplex: nope", "field multiplex.*is not a multiplex policy"),
+        ("multiplex: pairwise", "field multiplex.*weighs all tasks"),
+        ("jobs: nope+nope", "field jobs.*is not an order"),
+        ("jobsQuotas: 'a=1,a=2'", "field jobsQuotas.*once for each tenant"),
+        ("tasks: /a\nlibraries: /a", "is the folder of"),
+        ("tasks: /a/b\nlibraries: /a", "field tasks.*is the folder of libraries, or in it"),
+        ("env: [{name: NODE_NAME, value: x}]", "is set by gpuyard itself"),
+        ("env: [{name: A, value: x}, {name: A, value: y}]", r"env\[1\].name.*stands twice"),
     ],
-)
+)  # fmt: skip
 def test_values_that_make_no_sense_are_refused(tmp_path: Path, content: str, said: str) -> None:
     file = tmp_path / "values.yaml"
     file.write_text(content)
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said) as refused:
         read_values(file)
+    assert str(file) in str(refused.value)
+
+
+@cache
+def schema_of_chart() -> Any:
+    return json.loads(chart_files()["values.schema.json"])
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    *(("speed", value, "speed") for value in (0, -1, True, "fast")),
+    *(("jobsRound", value, "jobsRound") for value in (-1, 0)),
+    ("jobsQuotas", "a=b", "jobsQuotas"),
+    ("multiplex", "", "multiplex"),
+    *(("replicas", value, "replicas") for value in (0, True, 10**12, 1.5, "many")),
+    *(("schedulerPort", value, "schedulerPort") for value in (-1, 0, 99999)),
+    *(("listen", value, "listen") for value in ("777", "x:0", "0.0.0.0:99999", "a\nb:1")),
+    *((name, value, name) for name in ("image", "schedulerImage") for value in ("", "x\ny: z", 'a"b')),
+    *((name, value, name) for name in ("libraries", "tasks", "sharedMemory")
+      for value in ("/", "../../etc", "/a/../..", "/a/", "/./a")),
+    ("command", [], "command"), ("command", [1, 2], "command[0]"), ("command", "gpuyard", "command"),
+    ("schedulerCommand", [""], "schedulerCommand[0]"),
+    ("env", ["a", 5], "env[0]"), ("env", [{"value": "x"}], "env[0]"), ("env", [{"name": "A", "value": 5}], "env[0].value"),
+    ("volumes", [5], "volumes[0]"), ("volumes", [{}], "volumes[0]"), ("volumeMounts", [{"name": "a"}], "volumeMounts[0]"),
+    ("metricsFrom", ["x"], "metricsFrom[0]"), ("metricsFrom", [{}], "metricsFrom[0]"),
+    ("nodeSelector", {"a": {"b": "c"}}, "nodeSelector.a"), ("nodeSelector", {"a": 1}, "nodeSelector.a"),
+    ("nodeSelector", {"a b": "c"}, "nodeSelector"),
+    ("imagePullPolicy", "Sometimes", "imagePullPolicy"), ("gpus", "some", "gpus"),
+    ("extenderUrl", "not a url", "extenderUrl"), ("extenderUrl", "http://a:1", "extenderUrl"),
+    ("hostNetwork", "false", "hostNetwork"), ("runtimeClass", "A b", "runtimeClass"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value", "field"), WRONG)
+def test_each_value_has_a_rule_that_the_schema_of_the_chart_has_too(
+    tmp_path: Path, name: str, value: Any, field: str
+) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps({name: value}))
+    with pytest.raises(InputError) as refused:
+        read_values(file)
+    assert (refused.value.file, refused.value.field) == (file, field)
+    assert not jsonschema.Draft7Validator(schema_of_chart()).is_valid({name: value})
+
+
+@pytest.mark.parametrize("value", [{"listen": "a:1\n"}, {"tasks": "/a\n"}, {"nodeSelector": {"a": "x\n"}}])
+def test_a_line_break_at_the_end_is_none_of_the_end(tmp_path: Path, value: dict[str, Any]) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(json.dumps(value))
+    with pytest.raises(InputError, match=f"field {next(iter(value))}"):
+        read_values(file)
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+@pytest.mark.parametrize("name", ["speed", "jobsRound"])
+def test_numbers_are_finite(tmp_path: Path, name: str, number: str) -> None:
+    file = tmp_path / "values.yaml"
+    file.write_text(f"{name}: {number}")
+    with pytest.raises(InputError, match=f"field {name}.*finite"):
+        read_values(file)
+
+
+@pytest.mark.parametrize("namespace", ["", "Not A Namespace/..", "../x", "a" * 64, "-a"])
+def test_a_namespace_has_a_name_that_kubernetes_lets_it_have(tmp_path: Path, namespace: str) -> None:
+    with pytest.raises(InputError, match="field namespace"):
+        read_values(None, namespace=namespace)
+
+
+def test_the_usual_values_keep_all_rules() -> None:
+    assert read_values(None) == Values()
+    assert set(RULES) == set(vars(Values()))
+    for name, rule in RULES.items():
+        rule.check(name, getattr(Values(), name), None)
 
 
 def test_what_is_given_goes_before_the_file(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tests.docs.pages import ROOT
 
 from gpuyard.core.errors import InputError
 from gpuyard.policies.snapshot import Snapshot
+from gpuyard.policies.snapshot_files import read_facts
 
 GOOD: dict[str, Any] = {
     "gpuyard": "snapshot/1",
@@ -236,3 +237,37 @@ def test_what_is_wrong_about_sharing_is_one_line_too(change: Callable[[Any], Non
     told = refusal(path)
     assert says in told
     assert told.startswith(str(path))
+
+
+SHARED: dict[str, Any] = json.loads((ROOT / "examples" / "shared-snapshot.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda s: s["sharing"].update(policy="nope"), "'nope' is not a multiplex policy"),
+        (lambda s: s["sharing"]["observations"][0].update(slowdown=-5), "slowdown must be a sum of slowdowns"),
+        (lambda s: s["sharing"]["observations"][0].update(slowdown=1e308), "slowdown must be a sum of slowdowns"),
+        (lambda s: s["sharing"]["observations"][0].update(measured=[True]), "measured.0: True input should be a valid int"),
+        (lambda s: s["sharing"]["observations"][0]["mix"][0].update(compute="0.5"), "mix.0.compute"),
+        (lambda s: s.update(gpuyard="snapshot/1"), "field sharing: is not a field of snapshot/1"),
+        (lambda s: (s.update(gpuyard="snapshot/1"), s.pop("sharing"), s["nodes"][0].update(taken={})),
+         "field nodes.0.taken: is not a field of snapshot/1"),
+    ],
+)  # fmt: skip
+def test_what_tasks_share_makes_sense_and_is_of_the_version(tmp_path: Path, change: Change, said: str) -> None:
+    content = deepcopy(SHARED)
+    change(content)
+    file = tmp_path / "snapshot.json"
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError) as refused:
+        read_facts(file)
+    assert said in str(refused.value)
+    assert str(file) in str(refused.value)
+
+
+def test_a_policy_of_somebody_s_own_file_needs_not_be_here(tmp_path: Path) -> None:
+    content = deepcopy(SHARED)
+    content["sharing"]["policy"] = "elsewhere/own.py:Own"
+    (tmp_path / "snapshot.json").write_text(json.dumps(content))
+    assert read_facts(tmp_path / "snapshot.json").sharing.policy == "elsewhere/own.py:Own"

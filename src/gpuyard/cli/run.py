@@ -114,7 +114,6 @@ def run(
     On Kubernetes, jobs are TrainingJobs of a cluster, whose gpuyard decides, and Ctrl-C cancels them.
     """
     from gpuyard.core.errors import InputError
-    from gpuyard.core.kernel import NOTICE
     from gpuyard.results import check_writable, reserve_next
     from gpuyard.runtime.control_groups import CPU_TIME, MEMORY, check_control_groups
     from gpuyard.runtime.run_view import view_of
@@ -141,7 +140,6 @@ def run(
     held = check_control_groups(control_group or [])
     inputs = _inputs(chosen, jobs_file, own)
     check_writable(out)
-    NOTICE.quiet = quiet
     load_kernels(inputs.policy)  # now, as no decision may wait for a compiler once the run's clock goes
     name = f"real-{run_name(inputs.options)}"
     began, cpu = time.monotonic(), time.process_time()

@@ -44,7 +44,7 @@ def _text(pattern: str, said: str) -> ValueRule:
 
 def _named(said: str, *needed: str, **properties: JsonObject) -> ValueRule:
     """A list of mappings that have these fields."""
-    fields = {each: TEXT for each in needed} | properties
+    fields = dict.fromkeys(needed, TEXT) | properties
     item = {"type": "object", "required": list(needed), "properties": fields, "minProperties": 1}
     return ValueRule({"type": "array", "items": item}, f"must be {said}")
 

@@ -182,7 +182,8 @@ class DevicePlugin:
 
     def _tell_gpus(self) -> None:
         written = write_gpus(self._now.gpus)
-        change = {"metadata": {"annotations": {names.GPUS_OF_NODE: written}}}
+        labels = {names.THEIR_NODES: "true"}
+        change = {"metadata": {"annotations": {names.GPUS_OF_NODE: written}, "labels": labels}}
         try:
             self._api.patch(f"/api/v1/nodes/{self._settings.node}", change)
             self._told, self._next_tell = written, self._clock() + RETELL_S
