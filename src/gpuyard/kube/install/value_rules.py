@@ -138,8 +138,8 @@ def _broken(field: str, value: Any, schema: JsonObject) -> Iterator[tuple[str, A
 
 
 def _text_fits(value: str, schema: JsonObject) -> bool:
-    long_enough = len(value) >= schema.get("minLength", 0)
-    return _fits(value, schema.get("pattern", "")) and long_enough and value in schema.get("enum", (value,))
+    sizes = len(value) >= schema.get("minLength", 0)
+    return bool(_fits(value, schema.get("pattern", "")) and sizes and value in schema.get("enum", (value,)))
 
 
 def _fits(value: str, pattern: str) -> bool:
@@ -149,7 +149,7 @@ def _fits(value: str, pattern: str) -> bool:
 
 def _number_fits(value: float, schema: JsonObject) -> bool:
     above = value > schema.get("exclusiveMinimum", float("-inf")) and value >= schema.get("minimum", value)
-    return above and value <= schema.get("maximum", value)
+    return bool(above and value <= schema.get("maximum", value))
 
 
 def _broken_in_mapping(field: str, value: JsonObject, schema: JsonObject) -> Iterator[tuple[str, Any]]:
