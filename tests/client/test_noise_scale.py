@@ -5,7 +5,8 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from gpuyard.client.noise_scale import NoiseScale
+from gpuyard.client.noise_scale import VERY_LARGE, NoiseScale
+from gpuyard.policies.multiplex.noise_scale import degradation
 
 
 def test_one_update_by_hand() -> None:
@@ -51,7 +52,14 @@ def test_a_step_that_overflowed_teaches_nothing(bad: float) -> None:
 
 def test_nothing_is_said_while_nothing_is_known() -> None:
     assert NoiseScale().value is None
-    assert NoiseScale(signal=-0.1, noise=2.0, updates=4).value is None
+    assert NoiseScale(signal=1.0, noise=0.0, updates=1).value is None
+
+
+@pytest.mark.parametrize("signal", [1e-12, 0.0, -0.1])
+def test_noise_that_hides_the_signal_is_a_very_large_scale_whichever_side_of_nothing_it_is_on(signal: float) -> None:
+    scale = NoiseScale(signal=signal, noise=2.0, updates=4).value
+    assert scale == VERY_LARGE
+    assert degradation(1.7, 1.0, 128, 64, scale) == pytest.approx(0.85)  # a larger batch is worth its samples
 
 
 @pytest.mark.parametrize(("micro_batch", "parts"), [(0, 2), (4, 1)])

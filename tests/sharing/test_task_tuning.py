@@ -144,6 +144,16 @@ def test_a_task_that_falls_silent_does_not_keep_the_other_in_tuning() -> None:
     assert tuning.rows()[0]["phase"] == "stable"
 
 
+@pytest.mark.parametrize(("remaining_s", "fewest", "most"), [(1e6, 4, 15), (10.0, 1, 1)])
+def test_a_search_takes_its_part_of_what_tasks_say_is_left_now(remaining_s: float, fewest: int, most: int) -> None:
+    tuning, tasks = node(), [SimulatedTask("a", flat, remaining_s=1e6), SimulatedTask("b", flat)]
+    go_on(tuning, *tasks)
+    tasks[0].terms["remaining_s"] = remaining_s
+    go_on(tuning, *tasks, SimulatedTask("c", flat), start=100.0)
+    assert tuning.view(0).phase == "stable"
+    assert fewest <= tuning.view(0).measurements <= most
+
+
 def test_a_daemon_that_was_started_again_begins_from_what_tasks_say() -> None:
     tuning, a, b = node(), SimulatedTask("a", flat), SimulatedTask("b", flat)
     go_on(tuning, a, b, beats=5)

@@ -7,6 +7,8 @@ from math import isfinite
 
 SMOOTHING = 0.1
 """The weight of the newest estimate in the running means."""
+VERY_LARGE = 1e9
+"""A noise scale beside which no batch is large."""
 
 
 @dataclass(frozen=True)
@@ -44,5 +46,11 @@ class NoiseScale:
 
     @property
     def value(self) -> float | None:
-        """The noise scale in samples; None while nothing is known, or the estimates contradict each other."""
-        return self.noise / self.signal if self.updates and self.signal > 0 and self.noise > 0 else None
+        """The noise scale in samples; None while nothing is known.
+
+        Where noise hides the signal so far that its estimate is 0 or below, the scale is a very large one: to know
+        nothing then would count such a task as one for which larger batches are of no use, which is the contrary.
+        """
+        if not self.updates or self.noise <= 0:
+            return None
+        return VERY_LARGE if self.noise > VERY_LARGE * self.signal else self.noise / self.signal

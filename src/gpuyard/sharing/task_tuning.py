@@ -141,7 +141,9 @@ class NodeTuning:
             member = gpu.members[name] = _Member(_range(message, place), message.rule, first_s=message.alone_s)
             member.remaining_s = message.remaining_s
             self._company_changed(gpu, now)
-        member.heard_at = now
+        member.heard_at, member.remaining_s = now, message.remaining_s
+        if gpu.tuner is not None:
+            gpu.tuner.goes_on(name, message.remaining_s)
         sample = message.sample
         if sample is not None:
             member.noise_scale = sample.noise_scale

@@ -18,7 +18,7 @@ from gpuyard.policies.multiplex.effects import (
     OF_LIKENESS,
     OF_PAIR,
     OF_SUFFERER,
-    USUAL_EFFECT,
+    usual_effect,
 )
 from gpuyard.policies.multiplex.interference import (
     BATCH_EXPONENT,
@@ -67,14 +67,19 @@ def together(one: list[tuple[Pair, float]], other: list[tuple[Pair, float]]) -> 
     return sum(strength * there * alike(pair, also) for pair, strength in one for also, there in other)
 
 
+def usual(asked: list[tuple[Pair, float]]) -> float:
+    """What is expected of a sum of effects before anything was seen."""
+    return sum(strength * usual_effect(disturber[:3]) for (_, disturber, _), strength in asked)
+
+
 def by_the_book(seen: list[Observation], asked: list[tuple[Pair, float]], count: int) -> ExpectedSlowdown:
     """The posterior of a sum of effects, by the covariances of all that was seen."""
     told = [terms(each.mix, each.measured, each.gpu) for each in seen]
     noise = np.diag([len(each.measured) * SPREAD**2 + each.error**2 for each in seen])
     known = np.array([[together(one, other) for other in told] for one in told]) + noise
-    left = [each.slowdown - USUAL_EFFECT * sum(s for _, s in one) for each, one in zip(seen, told, strict=True)]
+    left = [each.slowdown - usual(one) for each, one in zip(seen, told, strict=True)]
     across = np.array([together(asked, one) for one in told])
-    mean = USUAL_EFFECT * sum(s for _, s in asked) + across @ np.linalg.solve(known, left)
+    mean = usual(asked) + across @ np.linalg.solve(known, left)
     variance = together(asked, asked) - across @ np.linalg.solve(known, across)
     return ExpectedSlowdown(max(0.0, float(mean)), sqrt(max(0.0, float(variance)) + count * SPREAD**2))
 

@@ -202,6 +202,21 @@ def test_the_task_that_ends_first_says_how_long_tuning_may_take() -> None:
     assert tuner.phase is Phase.APPLY
 
 
+@pytest.mark.parametrize(
+    ("when_it_came_s", "now_s", "then"),
+    [(1e6, 200.0, Phase.APPLY), (200.0, 1e6, Phase.EXPLORE), (200.0, None, Phase.EXPLORE)],
+)
+def test_how_long_tuning_may_take_goes_by_what_is_left_now(
+    when_it_came_s: float, now_s: float | None, then: Phase
+) -> None:
+    tuner = GpuTuner(capacity_gb=16)
+    tuner.join(task("a", remaining_s=when_it_came_s), 0.0)
+    tuner.goes_on("a", now_s)
+    tuner.goes_on("nobody", 0.0)
+    tuner.report("a", sample(tuner), 5.0)
+    assert phase(tuner) is then
+
+
 def test_one_sample_with_a_large_error_does_not_decide() -> None:
     tuner = GpuTuner(capacity_gb=16)
     tuner.join(task("a"), 0.0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gpuyard.core.errors import InputError
-from gpuyard.policies.multiplex.effects import USUAL_EFFECT
+from gpuyard.policies.multiplex.effects import usual_effect
 from gpuyard.policies.multiplex.interference import SPREAD, InterferenceModel, Observation, Usage
 from gpuyard.policies.multiplex.mix_means import MixMeans
 from gpuyard.policies.multiplex.observation_files import read_observations, write_observations
@@ -21,12 +21,12 @@ def taught(mix: tuple[Usage, ...], *slowdowns: float, times: int = 20) -> Interf
     return InterferenceModel(tuple(each) * times)
 
 
-def test_without_observations_the_usual_is_expected_and_little_is_sure() -> None:
+def test_without_observations_a_neighbour_disturbs_by_how_much_it_uses_and_little_is_sure() -> None:
     model = InterferenceModel()
-    (one, _) = model.slowdowns((HEAVY, LIGHT))
-    assert one.mean == pytest.approx(USUAL_EFFECT)
-    assert one.deviation > 2 * SPREAD
-    assert model.total((HEAVY, LIGHT, OTHER)).mean == pytest.approx(6 * USUAL_EFFECT)
+    heavy, light = model.slowdowns((HEAVY, LIGHT))
+    assert [heavy.mean, light.mean] == pytest.approx([0.49 * 0.06, 0.49 * 1.0])
+    assert heavy.deviation == light.deviation > 2 * SPREAD
+    assert model.total((HEAVY, LIGHT, OTHER)).mean == pytest.approx(2 * 0.49 * (0.06 + 1.0 + 0.5))
 
 
 def test_nobody_is_slowed_down_alone() -> None:
@@ -60,7 +60,8 @@ def test_a_model_nobody_has_seen_is_like_those_that_use_the_gpu_alike() -> None:
     model = taught((HEAVY, HEAVY), 1.5, 1.5)
     like, unlike = Usage("new", 0.62, 0.41), Usage("new", 0.02, 0.0)
     near, far = model.slowdowns((like, like))[0], model.slowdowns((unlike, unlike))[0]
-    assert near.mean > far.mean > USUAL_EFFECT
+    above = [each.mean - usual_effect(who[:3]) for each, who in ((near, like), (far, unlike))]
+    assert above[0] > above[1] > 0
     assert near.deviation < far.deviation < InterferenceModel().slowdowns((like, like))[0].deviation
 
 
@@ -75,7 +76,7 @@ def test_what_was_seen_on_one_type_says_a_little_of_another() -> None:
     seen = (Observation((HEAVY, LIGHT), (0,), 1.5, gpu="v100"),) * 20
     model = InterferenceModel(seen)
     here, there = (model.slowdowns((HEAVY, LIGHT), gpu)[0] for gpu in ("v100", "a100"))
-    assert here.mean > there.mean > USUAL_EFFECT + 0.3
+    assert here.mean > there.mean > usual_effect(LIGHT[:3]) + 0.3
     assert there.deviation > 1.5 * here.deviation
 
 

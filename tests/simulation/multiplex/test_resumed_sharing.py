@@ -31,7 +31,7 @@ from gpuyard.simulation.options import Options
 NODE = NodeKind(gpus=2, cpus=12, memory_gb=250, gpu_memory_gb=16)
 LOUD, QUIET = Usage("loud", 0.9, 0.6), Usage("quiet", 0.2, 0.1)
 KNOWN = InterferenceModel().learn(Observation((LOUD, QUIET), (0, 1), 0.4), Observation((LOUD, LOUD), (0, 1), 1.6))
-NAMES = [name for name in MULTIPLEXERS.names if name not in ("iadeep", "pairwise")]
+NAMES = [name for name in MULTIPLEXERS.names if name != "pairwise"]
 
 
 def facts(*tasks: tuple[str, Usage, float, tuple[str, int] | None], hours: float = 1.0) -> Facts:

@@ -204,3 +204,23 @@ def test_what_goes_with_a_gpu_is_divided_among_those_who_share_it(tmp_path: Path
 def test_a_gpu_that_several_share_counts_once_in_a_report(tmp_path: Path) -> None:
     run = shared_run(tmp_path, tasks(("small", 0, 100), ("small", 0, 100), ("small", 50, 100)), "first-fit")
     assert series(run).gpus_held == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("model", "most"), [("big", 1.1), ("small", 0.5)])
+def test_tasks_of_which_nothing_was_measured_are_never_piled_up(tmp_path: Path, model: str, most: float) -> None:
+    eight = tasks(*[(model, 0.0, 3600.0)] * 8)
+    roomy = {"cluster": "1x1:cpus=32,memory=500GB,gpu_memory=80GB", "round_s": 60.0}
+    shared, alone = (
+        shared_run(tmp_path, eight, name, **roomy).summary["mean_jct_h"]  # type: ignore[arg-type]
+        for name in ("interference", "exclusive")
+    )
+    assert shared <= most * alone
+
+
+def test_a_search_goes_by_what_is_left_of_a_task_now_and_not_by_what_was_left_when_it_came(tmp_path: Path) -> None:
+    two, roomy = [("big", 0.0, 3600.0), ("big", 0.0, 36000.0)], "1x1:cpus=24,memory=500GB,gpu_memory=40GB"
+    ends = shared_run(tmp_path, tasks(*two), "tuning-only", cluster=roomy).jobs["finish_s"].min()
+    late = tasks(*two, ("small", float(ends) - 60.0, 36000.0))  # type: ignore[arg-type]
+    searches = shared_run(tmp_path, late, "tuning-only", cluster=roomy).tables["searches"]
+    of_three = searches.filter(pl.col("tasks") == 3)
+    assert of_three["measurements"].to_list() == [1]

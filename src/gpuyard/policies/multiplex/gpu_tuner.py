@@ -7,7 +7,7 @@ task that does not answer is left out after a while, never waited for; so no GPU
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import exp, log, sqrt
 
@@ -88,6 +88,11 @@ class GpuTuner:
         self._known = [each for each in self._known if name not in each.batches]
         self._too_large = [each for each in self._too_large if name not in each[0]]
         self._settle({other: size for other, size in self.wish.batches.items() if other != name}, now)
+
+    def goes_on(self, name: str, remaining_s: float | None) -> None:
+        """How long a task is likely to go on from now, None where nobody knows; a search may take its part of that."""
+        if name in self._tasks:
+            self._tasks[name] = replace(self._tasks[name], remaining_s=remaining_s)
 
     def acknowledge(self, name: str, generation: int, now: float) -> None:
         """A task trains with what was wished of it in this generation from now on."""

@@ -19,7 +19,7 @@ class SharedTask:
     weight: float = 1.0
     """By how much its degradation counts beside that of others."""
     remaining_s: float | None = None
-    """How long it is likely to go on; None where nobody knows."""
+    """How long it is likely to go on from now; None where nobody knows. A tuner is told again as time passes."""
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,12 @@ class GpuEvents:
             member.batch = 0
 
     def _shared_task(self, member: Member, now: float) -> SharedTask:
-        left = float(self._jobs.iterations[member.job]) - self._lines.done(member.job, now)
         batches, step_s = self._physics.batches[member.model], member.step_alone_s
-        return SharedTask(str(member.job), batches, step_s, remaining_s=left * self._jobs.iteration_s[member.job])
+        return SharedTask(str(member.job), batches, step_s, remaining_s=self._remaining_s(member.job, now))
+
+    def _remaining_s(self, job: int, now: float) -> float:
+        left = float(self._jobs.iterations[job]) - self._lines.done(job, now)
+        return left * float(self._jobs.iteration_s[job])
 
     def settle(self, gpu: GpuOfWorld, now: float) -> None:
         """The company has changed: everybody goes on at another speed."""
@@ -90,6 +93,8 @@ class GpuEvents:
         return was_busy and not gpu.tuning.busy
 
     def _tune(self, gpu: GpuOfWorld, tuning: Tuning, now: float) -> None:
+        for job in gpu.members:
+            tuning.goes_on(job, self._remaining_s(job, now))
         for job, size in tuning.act(now, lambda job: gpu.step_s(job, self._physics)).items():
             gpu.members[job].batch = size
 

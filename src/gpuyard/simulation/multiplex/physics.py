@@ -8,16 +8,12 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpuyard.policies.multiplex.batch_grid import BatchRange
+from gpuyard.policies.multiplex.effects import usual_effect
 from gpuyard.policies.multiplex.from_profiles import batches_of, usage_of
 from gpuyard.policies.multiplex.interference import Usage
 from gpuyard.policies.multiplex.noise_scale import efficiency
 from gpuyard.profiles import ModelProfile, Zoo
 
-BY_COMPUTE, BY_BANDWIDTH = 0.49, 0.49
-"""What a neighbour does where no pair was measured, for each part of the time in which it keeps the GPU's processors
-and its memory busy: fitted to 23 published pairs, which it tells with a mean error of 0.14 in the sum of both (IADeep).
-A neighbour that uses all of both, as a model counts of which nobody says anything, nearly halves the speed of others.
-"""
 BATCH_EXPONENT = 0.5
 """A task disturbs by its relative batch size to this power: an assumption, which nobody has measured."""
 FIXED_PART = 0.3
@@ -66,7 +62,7 @@ class Physics:
         """By which part a task is slower beside one with its own batch size."""
         measured = self._profiles[model].measured_beside(self._profiles[other], gpu_type)
         use = self.usages[other]
-        return BY_COMPUTE * use.compute + BY_BANDWIDTH * use.bandwidth if measured is None else measured - 1.0
+        return usual_effect(use[:3]) if measured is None else measured - 1.0
 
     def step_factor(self, model: str, batch: int) -> float:
         """How long a step takes alone, in steps with the task's own batch size."""

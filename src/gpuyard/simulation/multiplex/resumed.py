@@ -86,5 +86,7 @@ class ResumedSharedCluster(SharedCluster):
         gpus = replace(seen.gpus, tasks=(*(task for task, _ in self._staying), *seen.gpus.tasks))
         named = {task.name: job for task, job in self._staying}
         up = {name: node.up for name, node in self._facts.nodes.items()}
-        gpus = replace(gpus, gpus=tuple(replace(gpu, up=gpu.up and up[gpu.node]) for gpu in gpus.gpus))
+        begun = self.decisions > 0  # what a decision about the snapshot sees, which says of no search, sees the first
+        here = (replace(gpu, up=gpu.up and up[gpu.node], tuning=gpu.tuning and begun) for gpu in gpus.gpus)
+        gpus = replace(gpus, gpus=tuple(here))
         return seen._replace(gpus=gpus, jobs={**seen.jobs, **named})

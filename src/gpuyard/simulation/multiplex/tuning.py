@@ -46,6 +46,9 @@ class Tuning(Protocol):
     def leave(self, job: int, now: float) -> None:
         """A task has left."""
 
+    def goes_on(self, job: int, remaining_s: float) -> None:
+        """How long a task is likely to go on from now."""
+
     def act(self, now: float, step_s: StepSeconds) -> dict[int, int]:
         """Do what is due; returns the batch sizes that tasks take on now."""
 
@@ -94,6 +97,10 @@ class MeasuredTuning:
     def _begin(self, now: float) -> None:
         self.measurements, self._started_s, self._sampled = 0, now, False
         self.due_s = now if self.busy else math.inf
+
+    def goes_on(self, job: int, remaining_s: float) -> None:
+        """How long a task is likely to go on from now."""
+        self._tuner.goes_on(str(job), remaining_s)
 
     def act(self, now: float, step_s: StepSeconds) -> dict[int, int]:
         """Let tasks follow what is wished, or report what they have measured."""
@@ -180,6 +187,9 @@ class PublishedTuning:
     @property
     def _newest(self) -> SharedTask:
         return self._tasks[next(reversed(self._tasks))]
+
+    def goes_on(self, job: int, remaining_s: float) -> None:
+        """Five sizes are tried, however little of a task is left."""
 
     def act(self, now: float, step_s: StepSeconds) -> dict[int, int]:
         """Take on the next size, for as long as a sample takes."""
