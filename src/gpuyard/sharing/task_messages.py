@@ -10,7 +10,7 @@ from gpuyard.core.errors import InputError
 from gpuyard.policies.multiplex.learning_rate import RULES
 
 Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-StepTime = Annotated[float, Field(ge=1e-9, le=1e7, allow_inf_nan=False)]
+MeasuredSeconds = Annotated[float, Field(ge=1e-9, le=1e7, allow_inf_nan=False)]
 """What no step takes is refused here: calculations further on would not bear it."""
 Gigabytes = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 Size = Annotated[int, Field(ge=1, le=10**9)]
@@ -23,7 +23,7 @@ class TaskSample(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
     steps: Size
-    step_s: StepTime
+    step_s: MeasuredSeconds
     error_s: Amount
     noise_scale: Annotated[float | None, Field(ge=1e-12, le=1e15, allow_inf_nan=False)] = None
 
@@ -42,7 +42,7 @@ class TaskMessage(BaseModel):
     applied: Annotated[Which | None, Field(strict=False)] = None
     sample: TaskSample | None = None
     out_of_memory: Annotated[Which | None, Field(strict=False)] = None
-    alone_s: StepTime | None = None
+    alone_s: MeasuredSeconds | None = None
     """The time of a step alone, where that is known before any is measured."""
     remaining_s: Amount | None = None
     """How long it is likely to go on, where that is known."""
