@@ -242,9 +242,9 @@ def snapshot(
 
     from gpuyard.kube.install.values import Values
     from gpuyard.kube.jobs.controller import JobSettings
-    from gpuyard.kube.quotas import read_quotas
     from gpuyard.kube.jobs.gang_snapshot import gang_facts
     from gpuyard.kube.judging import sharing_rule
+    from gpuyard.kube.quotas import read_quotas
     from gpuyard.kube.views.measured import read_model
     from gpuyard.kube.views.snapshotting import cluster_facts, gangs_of
     from gpuyard.kube.views.viewing import read_cluster

@@ -82,9 +82,7 @@ RULES: Mapping[str, ValueRule] = {
     "multiplex": _text(WORD, "the name of a policy, as in interference"),
     "jobs": _text(r'^[^\s"\\]*$', "empty, or the name of a policy, as in las+tune"),
     "jobsRound": _number("number", "seconds, more than 0", exclusiveMinimum=0, maximum=LONGEST_ROUND_S),
-    "jobsStarvation": _text(
-        r"^(none|[0-9]{1,9}(\.[0-9]{1,6})?(s|m|min|h|d)?)?$", "empty, none, or a time, as in 12h"
-    ),
+    "jobsStarvation": _text(r"^(none|[0-9]{1,9}(\.[0-9]{1,6})?(s|m|min|h|d)?)?$", "empty, none, or a time, as in 12h"),
     "jobsQuotas": _text(f"^({_QUOTA}(,{_QUOTA})*)?$", "empty, or TENANT=GPUS, as in research=16,teaching=4"),
     "replicas": _number("integer", f"a whole number from 1 to {MOST_REPLICAS}", minimum=1, maximum=MOST_REPLICAS),
     "hostNetwork": _YES_OR_NO,
