@@ -124,7 +124,7 @@ def test_why_a_policy_refuses_is_told_with_what_is_expected(cluster: ApiStandIn)
     cluster.add_pod(pod("waits", memory=2))
     said = " ".join(explain_pod(cluster.api, "lab", "waits", judge("exclusive")))
     assert "node n1: its memory would fit, but GPUs are not shared." in said
-    assert "On GPU 0 its steps would take 60% longer than alone; lab/a 60%, lab/b 60%." in said
+    assert "On GPU 0 its steps would take 74% longer than alone; lab/a 74%, lab/b 74%." in said
     assert "It will start when others end" in said
 
 
