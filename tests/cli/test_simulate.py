@@ -219,11 +219,3 @@ def test_ctrl_c_keeps_finished_runs_and_leaves_nothing_half_written(tmp_path: Pa
     assert errors.splitlines()[-1].startswith("interrupted: ")
     assert "Traceback" not in errors
     assert not list(tmp_path.rglob(".*"))
-
-
-def test_real_jobs_do_not_share_gpus_by_a_multiplex_policy(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "gpuyard", "run", "--jobs", "3", "--multiplex", "first-fit"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=900, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "error: field multiplex: 'first-fit' is for simulations only\n"
-    assert list(tmp_path.iterdir()) == []
