@@ -62,7 +62,7 @@ def test_all_manifests_are_printed_as_yaml(capsys: pytest.CaptureFixture[str]) -
         (("extender", "--listen", "127.0.0.1:0", "--tls-cert", "a", "--tls-key", "b"), "cannot be used for TLS"),
         (("device-plugin", "--emulated", "4xNothing", "--node", "n1"), "Nothing"),
         (("device-plugin", "--emulated", "V100", "--node", "n1", "--speed", "-1"), "is not a positive number"),
-        (("node", "--emulated", "4xNothing"), "Nothing"),
+        (("node", "--node", "n1", "--emulated", "4xNothing"), "Nothing"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_exit_code_2(

@@ -186,7 +186,7 @@ def test_a_refusal_takes_nothing_from_a_status_and_an_ended_pod_is_nobody_s_star
     assert {k: v for k, v in yard.job("wide").items() if k not in told} == {
         k: v for k, v in before.items() if k not in told
     }
-    yard.server.answer("PATCH", f"{FOLDER}/trainingjobs/wide/status", {"status": {"record": "", "attempt": 0}})
+    yard.server.answer("PATCH", f"{FOLDER}/trainingjobs/wide/status", {"status": {"record": None, "attempt": 0}})
     yard.start_controller()
     yard.run()
     assert yard.phases() == {"wide": "Succeeded"}

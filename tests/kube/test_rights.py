@@ -43,6 +43,7 @@ from gpuyard.kube.resources.training_task import TRAINING_TASKS, TaskWanted
 from gpuyard.policies.multiplex.interference import InterferenceModel
 
 SPACE = Values().namespace
+IN_2033_S = 2e9
 INSTALLED = grants([*manifests(Values(), 31), *certificate_job(Values())])
 USED_ELSEWHERE = {SCHEDULER: "its lease: Kubernetes' own program, which runs in `make test-kube`"}
 """Accounts of programs that are not ours, with what they use their rights for."""
@@ -95,7 +96,7 @@ def run_what_is_learnt_and_told(server: ApiStandIn) -> None:
     """Parts of the extender that wait for long: what was measured is kept, and again; an event is told, and again."""
     judge, gpus, now = PodJudge(sharing_rule("interference"), InterferenceModel()), SharedGpuList(), [0.0]
     with api_of(EXTENDER, server) as api:
-        learning = Learning(api, SPACE, judge, gpus, lambda: True, print)
+        learning = Learning(api, SPACE, judge, gpus, lambda: True, print, lambda: IN_2033_S)
         for second in (1, 2):
             gpus.change(measured_gpu("n1-0", mix(second)), gone=False)
             learning.step()

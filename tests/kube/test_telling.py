@@ -66,7 +66,7 @@ def test_the_gpu_that_was_chosen_is_told_with_company_and_what_is_expected(told:
     assert told.bind("b", "n1") == ""  # asked twice, told once
     first, second = told.events()
     assert first == ("uid-a", "GpuChosen", "GPU 0 of node n1, where nobody else is", "Normal")
-    assert second[2].startswith("GPU 0 of node n1, in company of lab/a: its steps are expected to take 37%")
+    assert second[2].startswith("GPU 0 of node n1, in company of lab/a: its steps are expected to take 39%")
     assert second[2].endswith("% longer than alone")
 
 

@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[list[dict[str, Any]], str]] = {
         [{"share": 0.1, "gpu_memory_gb": 20.0}, {"share": 0.1, "gpu_memory_gb": 13.0}],
         "'job 1' cannot take 100 thousandths of GPU 0, 13 GB of its memory, .* 900 thousandths and 12 GB of it are fr",
     ),
-    "no share": ([{"share": 0.0}], "field holds, share: 0.0 must be a finite number, 0.001 or more"),
+    "no share": ([{"share": -0.5}], "field holds, share: -0.5 must be a finite number"),
     "more than all": ([{"share": 1.5}], "field holds, share: 1.5 is beyond 1"),
     "a share that is none": ([{"share": "half"}], "field holds, share: 'half' must be a finite number"),
     "memory that is none": ([{"gpu_memory_gb": -1.0}], "field holds, gpu_memory_gb: -1.0 must be a finite number"),

@@ -186,8 +186,9 @@ def node(
     settings = NodeSettings(
         node, tasks / RECORDS, tasks / NOTES, sockets / TASK_SOCKET, sockets / STEPS_SOCKET, tasks / POD_DEVICES
     )
+    gpus = _gpus_of_node(emulated, tasks)
     api = Api(find_access(kubeconfig))
-    whole = NodeDaemon(settings, _gpus_of_node(emulated, tasks), api, say)
+    whole = NodeDaemon(settings, gpus, api, say)
     with whole.running() as daemon:
         say(f"tasks are heard in {sockets}")
         if heartbeat is not None:
